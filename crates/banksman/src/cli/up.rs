@@ -181,7 +181,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let mut waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
     print_start(context, &runtime);
     let note = DailyNote::of(&context.config).map(DailyNote::throttled);
-    let mut swept = Instant(0);
+    let (mut swept, mut alerted) = (Instant(0), Vec::new());
     loop {
         runtime.projects.known.borrow_mut().clear();
         let (now, began) = (clock::now(), clock::monotonic());
@@ -191,6 +191,10 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
                 update_note(note.as_ref(), &runtime, answers, &mut pulse, now);
                 open_windows(context, &pulse);
                 waker.watch_signals(&pulse.watched);
+                // A fault that lasts has the same alert in every turn.
+                let alerts = pulse.notices.iter().filter(|notice| notice.urgent).cloned().collect();
+                pulse.notices.retain(|notice| !alerted.contains(notice));
+                alerted = alerts;
                 show(context, &pulse, now)?;
                 // The next turn reports a folder that cannot be read.
                 let others = runtime.site.has_others_keepers().unwrap_or(true);

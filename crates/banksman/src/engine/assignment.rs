@@ -1,5 +1,5 @@
-//! What an agent is sent to do: its words, the shape of its answer, what proves it, and whose work
-//! it starts from.
+//! Assignments: what an agent is asked to do, the schema of its answer, the checks that verify it,
+//! and the branches it starts from.
 
 use std::collections::BTreeSet;
 
@@ -12,41 +12,41 @@ use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Signal, Workflow};
 use serde_json::Value;
 
-use super::panel::prompts;
 use super::panel::reviews::{ANSWER_TIMEOUT, REVIEW, name_of, round_of};
+use super::panel::{PanelHandler, prompts};
 use super::planning::{self, Planning, is_planning};
 use super::steps::{StepTask, may_be_laid_out, workflow_of};
-use super::{Engine, EngineError, Project, prompt};
+use super::{Engine, Project, Result, prompt};
 use crate::config::Agents;
 use crate::exec::job::Verification;
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts};
-use crate::store::Stored;
+use crate::store::{Store, Stored};
 
 /// Where gates put their feedback.
 const FEEDBACK: &str = ".workflow/";
 
-/// A task in the light of what it is part of.
+/// A task with the context that its prompt needs.
 pub(super) enum Assignment {
     /// A task by itself.
     Plain,
     Step(Box<StepContext>),
-    /// Somebody sits on a panel.
+    /// A review for a panel.
     Review(Box<ReviewContext>),
-    /// Somebody breaks the task down.
+    /// A plan for the task.
     Plan(Box<Planning>),
 }
 
-/// A seat of a panel with what it is about.
+/// A review with the task that it is about.
 pub(super) struct ReviewContext {
     pub(super) reviewer: String,
     pub(super) brief: String,
-    /// Of the debate; 0 is the first pass, which nobody is told about the others in.
+    /// Of the debate; 0 is the first pass, in which no reviewer sees the others' verdicts.
     pub(super) round: usize,
     pub(super) timeout: Option<Span>,
     /// The task under review, with its body.
     pub(super) parent: Stored,
-    /// The same as a step of its workflow, where it is one.
+    /// The same task as a step of its workflow, where it is one.
     pub(super) gate: Option<Box<StepContext>>,
     pub(super) panel: Panel,
 }
@@ -59,10 +59,20 @@ pub(super) struct StepContext {
     pub(super) stored: Stored,
 }
 
-impl Engine<'_> {
-    pub(super) fn assignment(&self, stored: &Stored) -> Result<Assignment, EngineError> {
+#[derive(Clone, Copy)]
+pub(super) struct Assignments<'a> {
+    store: &'a Store,
+    panels: PanelHandler<'a>,
+}
+
+impl<'a> Assignments<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store, panels: PanelHandler::new(engine) }
+    }
+
+    pub(super) fn of(&self, stored: &Stored) -> Result<Assignment> {
         if is_planning(stored) {
-            return Ok(Assignment::Plan(Box::new(self.planning(stored)?)));
+            return Ok(Assignment::Plan(Box::new(planning::planning(self.store, stored)?)));
         }
         if let Some(step) = StepTask::of(stored) {
             return Ok(self
@@ -77,15 +87,15 @@ impl Engine<'_> {
         Ok(Assignment::Review(Box::new(self.review(stored, parent)?)))
     }
 
-    fn review(&self, review: &Stored, parent: Stored) -> Result<ReviewContext, EngineError> {
+    fn review(&self, review: &Stored, parent: Stored) -> Result<ReviewContext> {
         let timeout = match review.lifecycle.settings.get(ANSWER_TIMEOUT) {
             Some(Setting::Time(time)) => Some(*time),
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
         };
         let round = round_of(review);
         let step = StepTask::of(&parent);
-        let mut panel = self.panel_of(&parent, step.as_ref())?;
-        // Whoever begins a round later than another one knows no more than that one.
+        let mut panel = self.panels.panel_of(&parent, step.as_ref())?;
+        // A reviewer that begins a round later than another knows no more than the other.
         panel
             .assignments
             .iter_mut()
@@ -105,11 +115,7 @@ impl Engine<'_> {
         })
     }
 
-    pub(super) fn step(
-        &self,
-        stored: Stored,
-        step: StepTask,
-    ) -> Result<Option<Box<StepContext>>, EngineError> {
+    pub(super) fn step(&self, stored: Stored, step: StepTask) -> Result<Option<Box<StepContext>>> {
         let Some(parent) = stored.task.parent else { return Ok(None) };
         let flow = workflow_of(&self.store.task(parent)?);
         Ok(flow.map(|flow| Box::new(StepContext { step, flow, stored })))
@@ -122,7 +128,7 @@ impl Engine<'_> {
         stored: &Stored,
         assignment: &Assignment,
         agents: &Agents,
-    ) -> Result<Vec<String>, EngineError> {
+    ) -> Result<Vec<String>> {
         let own = branch_of(stored, agents);
         let from: Vec<Stored> = match assignment {
             Assignment::Review(review) => vec![review.parent.clone()],
@@ -145,17 +151,17 @@ impl Engine<'_> {
         Ok(branches)
     }
 
-    /// The steps that no other one needs: their branches hold what all have made.
-    fn last_steps(&self, parent: &Stored) -> Result<Vec<TaskId>, EngineError> {
+    /// The steps that no other step needs: their branches hold the work of all.
+    fn last_steps(&self, parent: &Stored) -> Result<Vec<TaskId>> {
         let needs = self.store.needs_of_children(parent.task.id)?;
         let needed: BTreeSet<TaskId> = needs.into_values().flatten().collect();
         let parts = self.store.children(parent.task.id)?.into_iter().map(|subtask| subtask.task.id);
         Ok(parts.filter(|id| !needed.contains(id)).collect())
     }
 
-    /// A step that no agent has worked on, because a person did it or left it out, has no branch.
-    /// In its place stand the steps that it needs.
-    fn worked_on(&self, steps: Vec<TaskId>) -> Result<Vec<Stored>, EngineError> {
+    /// The branch of a step that no agent has worked on, because a person did it or left it out,
+    /// does not exist. The steps that it needs stand in for it.
+    fn worked_on(&self, steps: Vec<TaskId>) -> Result<Vec<Stored>> {
         let (mut open, mut seen, mut found) = (steps, BTreeSet::new(), Vec::new());
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
@@ -166,8 +172,7 @@ impl Engine<'_> {
             if !has_run {
                 open.extend(self.store.needs(id)?.iter().map(|need| need.task));
             }
-            // Whoever does a step by hand leaves a branch without a run; where there is none,
-            // nothing is brought.
+            // A manual step leaves a branch without a run; a branch that is missing is skipped.
             if has_run || may_be_laid_out(&step) {
                 found.push(step);
             }
@@ -176,22 +181,20 @@ impl Engine<'_> {
     }
 }
 
-impl Engine<'_> {
-    /// Whether the clean-up of a step's worktree is another one's: steps that share one end
-    /// together, and the last of those that have worked there puts it away.
-    pub(super) fn is_put_away_by_another(&self, stored: &Stored) -> Result<bool, EngineError> {
-        let shares = StepTask::of(stored).is_some_and(|step| step.spec.worktree.is_some());
-        let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
-        let here = place(stored);
-        let has_worked = |step: &Stored| step.task.epoch > 0 || may_be_laid_out(step);
-        let parts = self.store.children(parent)?;
-        let others = parts.iter().filter(|other| other.task.id > stored.task.id);
-        Ok(others.filter(|other| has_worked(other)).any(|other| place(other) == here))
-    }
+/// Whether another step cleans up the worktree: steps that share one end together, and the last of
+/// those that have worked there does it.
+pub(super) fn is_cleaned_up_by_another(store: &Store, stored: &Stored) -> Result<bool> {
+    let shares = StepTask::of(stored).is_some_and(|step| step.spec.worktree.is_some());
+    let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
+    let here = place(stored);
+    let has_worked = |step: &Stored| step.task.epoch > 0 || may_be_laid_out(step);
+    let parts = store.children(parent)?;
+    let others = parts.iter().filter(|other| other.task.id > stored.task.id);
+    Ok(others.filter(|other| has_worked(other)).any(|other| place(other) == here))
 }
 
-/// The name by which a task's worktree is known, and what its branch is called after. Steps that
-/// name a worktree share it.
+/// The name of a task's worktree, and the text that its branch is named after. Steps that name a
+/// worktree share it.
 pub(super) fn place(stored: &Stored) -> (String, String) {
     let task = &stored.task;
     let shared = StepTask::of(stored).and_then(|step| step.spec.worktree);
@@ -227,7 +230,7 @@ pub(super) fn prompt(
     }
 }
 
-/// The shape of the answer that a run must give, if it must give one.
+/// The schema of the answer that a run must give, if it must give one.
 pub(super) fn schema(assignment: &Assignment) -> Option<Value> {
     match assignment {
         Assignment::Plain | Assignment::Step(_) => None,
@@ -236,8 +239,8 @@ pub(super) fn schema(assignment: &Assignment) -> Option<Value> {
     }
 }
 
-/// What proves the work. The project's checks are for finished work: a step that only writes
-/// failing tests is none, so the file says itself what proves it.
+/// The checks of the work. The project's checks are for finished work, which a step that only
+/// writes failing tests is not, so a step has its own.
 pub(super) fn checks(
     stored: &Stored,
     assignment: &Assignment,
@@ -273,7 +276,7 @@ pub(super) fn checks(
     }
 }
 
-/// What the task's own fields and the settings say.
+/// The checks in the task's fields and in the settings.
 fn own_checks(task: &Task, agents: &Agents) -> Verification {
     let verify = &agents.verify;
     let own = |name: &str| texts(task.fields.get(name));
@@ -306,7 +309,7 @@ pub(super) fn feedback_globs(assignment: &Assignment) -> Vec<String> {
     inputs.filter(|input| input.starts_with(FEEDBACK)).cloned().collect()
 }
 
-/// All that gates have said to a step so far.
+/// The feedback of all gates to a step so far.
 pub(super) fn retry_context(step: &StepContext) -> &str {
     step.stored.text("retry_context").unwrap_or_default()
 }

@@ -14,8 +14,11 @@ use banksman_core::schedule::{
 };
 use banksman_core::time::{Instant, Span};
 
-use super::{Engine, EngineError};
-use crate::store::{Add, Definition, scope_name};
+use super::event::ask_if_unchanged;
+use super::turn::{Reconciler, Turn};
+use super::{Engine, Result};
+use crate::config::Agents;
+use crate::store::{Add, Definition, Store, scope_name};
 
 /// The trigger that withdraws a question.
 const CLOSE: &str = "close";
@@ -23,24 +26,40 @@ const CLOSE: &str = "close";
 const PATIENCE: &str = "patience";
 const DAY_MILLIS: i64 = 86_400_000;
 
-impl Engine<'_> {
-    /// Closes pointless questions, applies grants, and asks about budgets that are used up.
-    pub(super) fn settle_budgets(&self, now: Instant) -> Result<(), EngineError> {
-        let agents = &self.config.agents;
-        for facts in self.store.budgets(&agents.budgets.day, now)? {
-            match decide_budget(&facts, &agents.node) {
-                BudgetAction::Nothing | BudgetAction::Wait => {}
-                BudgetAction::Close(task) => {
-                    self.ask(&self.store.task(task)?, CLOSE, now)?;
-                }
-                BudgetAction::Raise { batch, request, from, to } => {
-                    self.store.raise_batch(&batch, request, (from, to), now)?;
-                }
-                BudgetAction::Ask(budget) => {
-                    let request = budget_request(&facts, budget, &agents.node, now);
-                    self.store.add_budget_request(&facts, request, now)?;
-                }
+pub(super) struct Budgets<'a> {
+    store: &'a Store,
+    agents: &'a Agents,
+}
+
+impl<'a> Budgets<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store, agents: &engine.config.agents }
+    }
+
+    fn carry_out(&self, facts: &BudgetFacts, now: Instant) -> Result<()> {
+        match decide_budget(facts, &self.agents.node) {
+            BudgetAction::Nothing | BudgetAction::Wait => {}
+            BudgetAction::Close(task) => {
+                ask_if_unchanged(self.store, &self.store.task(task)?, CLOSE, now)?;
             }
+            BudgetAction::Raise { batch, request, from, to } => {
+                self.store.raise_batch(&batch, request, (from, to), now)?;
+            }
+            BudgetAction::Ask(budget) => {
+                let request = budget_request(facts, budget, &self.agents.node, now);
+                self.store.add_budget_request(facts, request, now)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reconciler for Budgets<'_> {
+    /// Closes pointless requests, applies grants, and asks about budgets that are used up.
+    fn run_once(&self, turn: &mut Turn) -> Result<()> {
+        for facts in self.store.budgets(&self.agents.budgets.day, turn.now)? {
+            let done = self.carry_out(&facts, turn.now);
+            turn.contain(None, done)?;
         }
         Ok(())
     }

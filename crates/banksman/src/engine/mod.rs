@@ -1,55 +1,97 @@
-//! The one loop: what happened outside becomes events, what was decided becomes work.
+//! The engine: turns what happened outside into events, and what was decided into work.
 //!
-//! [`Engine::pulse`] is one turn and returns; `pulse` calls it once, `up` calls it whenever
-//! something may have changed. It runs no git, no agent and no check itself: those belong to
-//! keepers. Everything it does may be cut off at any point and is found again by the next turn.
+//! A turn runs the reconcilers of [`FOLLOW_UP`] and then those of [`CLAIM`], in the order of the
+//! lists. Each compares what the store wants with what is there and closes the gap, so a turn may
+//! be cut off anywhere and the next one goes on. A turn runs no git, no agent and no check: keepers
+//! do. To add a reconciler, add its file and one row.
 
+mod activity;
 mod assignment;
 mod budgets;
 mod children;
 mod collect;
 mod dispatch;
-mod evaluators;
+mod event;
+mod job;
 mod manual;
 mod panel;
-mod plan;
 mod planning;
 mod policy;
+mod preview;
+mod project;
 mod prompt;
 mod provenance;
 mod pulls;
 mod recover;
 mod relay;
-mod render;
+mod run_end;
+mod run_start;
 mod signals;
 mod steps;
 mod sweep;
+mod timers;
+mod turn;
+mod unblock;
 pub mod wake;
+mod workers;
 
+pub use preview::{PreviewRequest, PromptPreview};
+pub use project::{Project, Projects};
 pub use prompt::RenderedPrompt;
-pub use render::{PreviewRequest, PromptPreview};
+pub use turn::{ManualStep, Notice, TurnReport};
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{ActivityReport, Event, WaitStatus, waits};
-use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
 
+use self::budgets::Budgets;
+use self::collect::Collect;
+use self::dispatch::Dispatcher;
+use self::preview::Previews;
+use self::project::Settings;
+use self::recover::Recover;
+use self::relay::Relay;
+use self::signals::Signals;
+use self::sweep::Sweep;
+use self::timers::Timers;
+use self::turn::{Reconciler, Turn};
+use self::unblock::Unblock;
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::job::JobId;
 use crate::exec::mailbox::MailboxError;
-use crate::exec::site::{JobStatus, Site, SiteError};
-use crate::store::{Node, Store, StoreError, Stored};
+use crate::exec::site::{Site, SiteError};
+use crate::store::conn::DbError;
+use crate::store::{Node, Store, StoreError};
 
-/// What is overdue and not yet to be had, such as a run that takes its time to end, is not looked
-/// at more often.
+/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of
+/// `up`.
+const NODE_GONE: Span = Span(180_000);
+/// Work that is overdue and cannot be done yet, such as a run that takes its time to end, is not
+/// looked at more often.
 const SHORTEST_SLEEP: Span = Span(50);
-/// Timers and effects that one turn looks at before it lets the others go on.
-const PER_TURN: i64 = 1_000;
+
+type Result<T, E = EngineError> = std::result::Result<T, E>;
+
+/// A reconciler's name, by which its faults are recorded, and how it is made for a turn.
+type Row = (&'static str, for<'a> fn(&Engine<'a>) -> Box<dyn Reconciler + 'a>);
+
+/// What follows from what has happened.
+const FOLLOW_UP: &[Row] = &[
+    ("collect", |engine| Box::new(Collect::new(engine))),
+    ("recover", |engine| Box::new(Recover::new(engine))),
+    ("timers", |engine| Box::new(Timers::new(engine))),
+    ("signals", |engine| Box::new(Signals::new(engine))),
+    ("unblock", |engine| Box::new(Unblock::new(engine))),
+    ("relay", |engine| Box::new(Relay::new(engine))),
+];
+/// Claims tasks for agents. Budgets come first so that a person's yes counts in this turn, and
+/// again at the end to ask about budgets that the claims used up.
+const CLAIM: &[Row] = &[
+    ("budgets", |engine| Box::new(Budgets::new(engine))),
+    ("dispatch", |engine| Box::new(Dispatcher::new(engine))),
+    ("budgets", |engine| Box::new(Budgets::new(engine))),
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -63,76 +105,27 @@ pub enum EngineError {
     Project { project: String, message: String },
 }
 
-/// A project's repository and the settings that hold in it.
-#[derive(Debug, Clone)]
-pub struct Project {
-    pub path: PathBuf,
-    /// The branch that work starts from and goes back to.
-    pub base: String,
-    pub remote: Option<String>,
-    pub agents: Agents,
+impl EngineError {
+    /// Whether the database itself failed, so that nothing else can be done either. Every other
+    /// error belongs to one task, one project or one job; so does a column of the wrong type.
+    fn is_of_database(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Db(error)) if !matches!(error, DbError::Column { .. }))
+    }
 }
 
-/// Finds projects. The real one reads their settings from their folders.
-pub trait Projects {
-    fn find(&self, name: &str) -> Result<Option<Project>, EngineError>;
-}
-
-/// What the engine is told once: who it is and what it may use.
+/// The engine's node, its workers and its settings.
 pub struct EngineConfig {
     pub agents: Agents,
     pub workers: Vec<WorkerSetup>,
     /// Our own program, by which keepers renew leases and agents reach their tools.
     pub program: PathBuf,
     pub policy: RetryPolicy,
-    /// A secret that nobody can guess, for the token of a run.
+    /// Makes a secret for the token of a run.
     pub secret: fn() -> String,
 }
 
-/// Something that people should hear of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    pub task: Option<TaskId>,
-    pub urgent: bool,
-    pub text: String,
-}
-
-/// A step that somebody does by hand, for a window in front of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManualStep {
-    pub name: String,
-    /// Where the command is started.
-    pub folder: PathBuf,
-    /// For a shell.
-    pub command: String,
-}
-
-/// What one turn did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TurnReport {
-    /// When the turn began, by the store's clock; `next` is by the same one.
-    pub at: Instant,
-    /// Jobs whose end was put on record.
-    pub ended: Vec<(JobId, String)>,
-    pub started: Vec<(JobId, String)>,
-    /// Runs that had lost their node or keeper.
-    pub recovered: Vec<JobId>,
-    pub timers: usize,
-    pub effects: usize,
-    pub notices: Vec<Notice>,
-    pub manual_steps: Vec<ManualStep>,
-    /// Where somebody may say something at any time.
-    pub watched: Vec<PathBuf>,
-    /// When there is something to do again, if nothing else happens before.
-    pub next: Option<Instant>,
-}
-
-impl TurnReport {
-    fn look_at(&mut self, at: Instant) {
-        self.next = Some(self.next.map_or(at, |next| next.min(at)));
-    }
-}
-
+/// What reconcilers are made from. Each takes the references that it needs and no others.
+#[derive(Clone, Copy)]
 pub struct Engine<'a> {
     store: &'a Store,
     site: &'a dyn Site,
@@ -151,120 +144,56 @@ impl<'a> Engine<'a> {
         Self { store, site, projects, config }
     }
 
-    /// One turn of the loop.
+    /// One turn.
     pub fn pulse(&self, local: Instant) -> Result<TurnReport, EngineError> {
-        let mut pulse = self.follow_up(local)?;
-        // A yes counts in this very turn, and what this turn uses up is asked about in it.
-        self.settle_budgets(pulse.at)?;
-        self.dispatch(pulse.at, &mut pulse)?;
-        self.settle_budgets(pulse.at)?;
-        if let Some(next) = self.next(pulse.at)? {
-            pulse.look_at(next);
+        let mut turn = self.begin_turn(local)?;
+        self.run(FOLLOW_UP, &mut turn)?;
+        self.run(CLAIM, &mut turn)?;
+        if let Some(next) = self.store.next_work(&self.config.agents.node, turn.now)? {
+            turn.look_at(next.max(turn.now.plus(SHORTEST_SLEEP)));
         }
-        Ok(pulse)
+        Ok(turn.report)
     }
 
-    /// A turn that claims nothing for agents: what follows from what has happened, for whoever
-    /// drives a workflow by hand.
+    /// A turn that claims nothing for agents, for a person who drives a workflow by hand.
     pub fn follow_up(&self, local: Instant) -> Result<TurnReport, EngineError> {
-        let now = self.store.now(local)?;
-        let mut pulse = TurnReport { at: now, ..TurnReport::default() };
-        let joined = self.store.put_node(&self.node(now))?;
-        self.collect(now, &mut pulse)?;
-        self.recover(now, &mut pulse)?;
-        self.fire(now, &mut pulse)?;
-        self.end_pauses(now, &mut pulse)?;
-        self.take_signals(now, &mut pulse)?;
-        if joined.workers {
-            self.serve_the_stuck(now)?;
-        }
-        self.relay(now, &mut pulse)?;
-        Ok(pulse)
+        let mut turn = self.begin_turn(local)?;
+        self.run(FOLLOW_UP, &mut turn)?;
+        Ok(turn.report)
     }
 
-    fn node(&self, now: Instant) -> Node {
-        Node {
-            name: self.config.agents.node.clone(),
-            seen_at: now,
-            capacity: self.config.agents.limits.agents,
-            workers: self.workers(),
-        }
+    /// Begins to remove worktrees that should be gone.
+    pub fn sweep(&self) -> Result<(), EngineError> {
+        Sweep::new(self).begin_clean_ups()
     }
 
-    fn workers(&self) -> Vec<Worker> {
-        self.config.workers.iter().map(|setup| setup.worker.clone()).collect()
-    }
-
-    fn worker(&self, name: &str) -> Option<&WorkerSetup> {
-        self.config.workers.iter().find(|setup| setup.worker.name == name)
-    }
-
-    /// The projects of a turn are looked up once each.
-    fn project<'c>(
+    /// The prompt that an agent would get for a task now, or why there is none.
+    pub fn render(
         &self,
-        name: &str,
-        known: &'c mut BTreeMap<String, Option<Project>>,
-    ) -> Result<Option<&'c Project>, EngineError> {
-        if !known.contains_key(name) {
-            known.insert(name.to_owned(), self.projects.find(name)?);
-        }
-        Ok(known.get(name).and_then(Option::as_ref))
+        id: TaskId,
+        request: &PreviewRequest,
+        now: Instant,
+    ) -> Result<Result<PromptPreview, String>, EngineError> {
+        Previews::new(self).render(id, request, now)
     }
 
-    fn fire(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
-        loop {
-            let fired = self.store.fire_due(now, PER_TURN)?;
-            pulse.timers += fired.len();
-            if i64::try_from(fired.len()).unwrap_or(i64::MAX) < PER_TURN {
-                return Ok(());
-            }
-        }
+    fn begin_turn(&self, local: Instant) -> Result<Turn> {
+        let now = self.store.now(local)?;
+        let agents = &self.config.agents;
+        let joined = self.store.put_node(&Node {
+            name: agents.node.clone(),
+            seen_at: now,
+            capacity: agents.limits.agents,
+            workers: self.config.workers.iter().map(|setup| setup.worker.clone()).collect(),
+        })?;
+        Ok(Turn::new(self.store.clone(), now, joined.workers))
     }
 
-    fn end_pauses(&self, now: Instant, pulse: &mut TurnReport) -> Result<(), EngineError> {
-        for account in self.store.end_pauses(now)? {
-            let text = format!("the pause of account {account} is over; one run tries first");
-            pulse.notices.push(Notice { task: None, urgent: false, text });
-        }
-        Ok(())
+    fn run(&self, rows: &[Row], turn: &mut Turn) -> Result<()> {
+        rows.iter().try_for_each(|(name, make)| turn.run(name, make(self).as_ref()))
     }
 
-    /// Leads a task on whose wait is over. Answers with the task as it stands then.
-    fn advance(&self, stored: Stored, now: Instant) -> Result<Stored, EngineError> {
-        let (task, lifecycle) = (&stored.task, &stored.lifecycle);
-        if waits(lifecycle, task, now) != WaitStatus::Met {
-            return Ok(stored);
-        }
-        let report = ActivityReport {
-            entered: task.entered,
-            outcome: Outcome::Met,
-            detail: String::new(),
-            fields: serde_json::Map::new(),
-            tokens: 0,
-            cost_micros: 0,
-        };
-        let applied = self.store.apply(task.id, Event::Reported(report), None, now)?;
-        Ok(applied.stored)
-    }
-
-    /// Whether another job of the task is still here. A job that waited for the other's worktree
-    /// would get it the moment the other's keeper dies, and would work beside what that one has
-    /// left; so it begins when the other is on record.
-    fn is_in_the_way(&self, job: JobId) -> Result<bool, EngineError> {
-        // A look at the remote is in nobody's way.
-        let touches = |other: &JobId| !matches!(other, JobId::Look { .. });
-        let others = self.site.jobs()?.into_iter().filter(|other| *other != job && touches(other));
-        for other in others.filter(|other| other.task() == job.task()) {
-            if self.site.look(other)? != JobStatus::Absent {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The earliest of everything that has a time.
-    fn next(&self, now: Instant) -> Result<Option<Instant>, EngineError> {
-        let next = self.store.next_work(&self.config.agents.node, now)?;
-        Ok(next.map(|at| at.max(now.plus(SHORTEST_SLEEP))))
+    fn settings(&self) -> Settings<'a> {
+        Settings { projects: self.projects, agents: &self.config.agents }
     }
 }

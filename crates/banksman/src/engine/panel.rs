@@ -1,10 +1,10 @@
-//! Panels: one agent or several look at the work of another, in a state of a task or at the gate of
-//! a workflow's step. Everybody is asked at once, what they have answered goes to `core::panel` as
-//! one record, and its answer is carried out.
+//! Panels: one or several agents review the work of another, in a state of a task or at the gate of
+//! a workflow's step. All are asked at once, their answers go to `core::panel` as one record, and
+//! its ruling is carried out.
 //!
-//! Nothing is decided here, and nothing is remembered but the seats: every look at a panel begins
-//! with them, so one that was cut off goes on where it stood. Seats are in `reviews`, who takes
-//! them in `roster`, what they are told in `prompts`.
+//! Nothing is decided here, and nothing is stored but the reviews: every look at a panel reads
+//! them, so a turn that was cut off loses nothing. Reviews are in `reviews`, the choice of
+//! reviewers in `roster`, their prompts in `prompts`.
 
 pub(super) mod prompts;
 pub(super) mod reviews;
@@ -27,32 +27,42 @@ use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
 use self::reviews::{Invitation, REVIEW, again, child, is_of_this_stay, name_of, record, round_of};
-use self::roster::{reviewers, role_of_panel};
+use self::roster::{reviewers, reviewing_workers, role_of_panel, tags_of};
 use super::children::CLOSE;
+use super::event::{ask, report};
+use super::project::Settings;
 use super::relay::{EffectResult, LOOK_AGAIN};
 use super::steps::{StepTask, is_driven_manually};
-use super::{Engine, EngineError};
-use crate::config::Panels;
-use crate::store::{NewChild, Stored};
+use super::{Engine, Result, workers};
+use crate::config::{Panels, WorkerSetup};
+use crate::store::{NewChild, Store, Stored};
 
-/// Whose question the facts of the last run can answer.
+/// The role whose question the facts of the last run answer.
 const EVALUATOR: &str = "evaluator";
 
-/// What a run has to have reached for that.
+/// The proof that a run needs for that.
 const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
 
-/// Why somebody is missing who was still reading.
+/// Why a verdict is missing whose reviewer was still at work.
 const OVER_BEFORE: &str = "the panel was over before it answered";
-/// Why a gate has failed: the reason that chooses the way back.
+/// Why a gate failed: the reason that chooses where the work goes back to.
 const FAILED_FOR: &str = "failed_for";
 
-impl Engine<'_> {
-    /// One look at a panel: as it stands, what comes next is done. Answers when to look again.
-    pub(super) fn hold_panel(
-        &self,
-        parent: &Stored,
-        now: Instant,
-    ) -> Result<EffectResult, EngineError> {
+#[derive(Clone, Copy)]
+pub(super) struct PanelHandler<'a> {
+    store: &'a Store,
+    settings: Settings<'a>,
+    workers: &'a [WorkerSetup],
+}
+
+impl<'a> PanelHandler<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        let (store, workers) = (engine.store, &engine.config.workers);
+        Self { store, settings: engine.settings(), workers }
+    }
+
+    /// Does what comes next in a panel, and returns when to look again.
+    pub(super) fn advance(&self, parent: &Stored, now: Instant) -> Result<EffectResult> {
         let role = role_of_panel(parent);
         if role == EVALUATOR {
             return self.facts_answer(parent, now);
@@ -62,7 +72,14 @@ impl Engine<'_> {
             return Ok(EffectResult::Done);
         }
         if let Some(objection) = parent.text(OBJECTION) {
-            self.report(parent, Ruling::Blocked.outcome(), objection.to_owned(), Map::new(), now)?;
+            report(
+                self.store,
+                parent,
+                Ruling::Blocked.outcome(),
+                objection.to_owned(),
+                Map::new(),
+                now,
+            )?;
             return Ok(EffectResult::Done);
         }
         let panels = self.panels_of(parent, step.as_ref())?;
@@ -72,13 +89,13 @@ impl Engine<'_> {
             return self.convene(parent, &asked, &panels, now);
         }
         let soon = now.plus(LOOK_AGAIN);
-        // Nobody can take a seat of a paused batch, so no seat is blamed for its silence, and
-        // nobody is asked anew.
+        // No worker can take a review of a paused batch, so its silence does not count, and no
+        // reviewer is asked again.
         let is_paused = self.store.is_paused(parent.task.batch.as_deref())?;
         if is_paused && assignments.iter().any(|review| !review.state().terminal) {
             return Ok(EffectResult::Later(soon));
         }
-        let panel = record(parent, &assignments, &panels, self.stood_still(parent)?);
+        let panel = record(parent, &assignments, &panels, self.paused_for(parent)?);
         match next(&panel, now) {
             PanelAction::Wait { until } => {
                 Ok(EffectResult::Later(until.map_or(soon, |until| until.min(soon))))
@@ -101,33 +118,33 @@ impl Engine<'_> {
         }
     }
 
-    fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<EffectResult, EngineError> {
+    fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<EffectResult> {
         let past = self.store.past_runs(stored.task.id, 1)?;
         let (outcome, detail) = match past.last().and_then(|run| run.level) {
             Some(level) if PROVEN.contains(&level) => (Outcome::Approved, String::new()),
             Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
             None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
         };
-        self.report(stored, outcome, detail, Map::new(), now)?;
+        report(self.store, stored, outcome, detail, Map::new(), now)?;
         Ok(EffectResult::Done)
     }
 
-    /// Everybody is asked at once, and nobody is told what the others say. Where no worker could
-    /// ever take a seat, nobody is.
+    /// Asks all reviewers at once; none is told what the others say. Where no worker could ever
+    /// take a review, none is asked.
     fn convene(
         &self,
         parent: &Stored,
         asked: &[Reviewer],
         panels: &Panels,
         now: Instant,
-    ) -> Result<EffectResult, EngineError> {
-        let workers = self.reviewing_workers(now)?;
+    ) -> Result<EffectResult> {
+        let workers = reviewing_workers(self.store, self.workers, now)?;
         let past = self.store.past_runs(parent.task.id, 1)?;
         let last = past.last().map(|run| run.worker.as_str());
         let invited = asked.iter().map(|reviewer| Invitation {
             reviewer: reviewer.name.clone(),
             brief: reviewer.brief.clone(),
-            tags: self.tags_of(reviewer, last, &workers),
+            tags: tags_of(reviewer, last, self.workers, &workers),
             round: 0,
         });
         let invited: Vec<Invitation> = invited.collect();
@@ -137,18 +154,17 @@ impl Engine<'_> {
                 [] => "no reviewers are set up".to_owned(),
                 some => format!("no reviewers: no worker can play {}", some.join(", ")),
             };
-            self.report(parent, Ruling::Unavailable.outcome(), detail, Map::new(), now)?;
+            report(self.store, parent, Ruling::Unavailable.outcome(), detail, Map::new(), now)?;
             return Ok(EffectResult::Done);
         }
         self.invite(parent, &invited, panels, now)?;
         Ok(EffectResult::Later(now.plus(LOOK_AGAIN)))
     }
 
-    /// The settings of a panel. How long a verdict may take, the gate itself may say.
-    fn panels_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panels, EngineError> {
-        let project = self.projects.find(&parent.task.project)?;
-        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
-        let mut panels = agents.panels.clone();
+    /// The settings of a panel. A gate may set the time for a verdict.
+    fn panels_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panels> {
+        let project = self.settings.find(&parent.task.project)?;
+        let mut panels = self.settings.of(project.as_ref()).panels.clone();
         let gate = step.and_then(|step| step.spec.gate.as_ref());
         if let Some(timeout) = gate.and_then(|gate| gate.timeout) {
             (panels.verdict_timeout, panels.total_timeout) = (timeout, timeout);
@@ -156,8 +172,8 @@ impl Engine<'_> {
         Ok(panels)
     }
 
-    /// The seats of the panel that the task is in, in the order in which they were made.
-    fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>, EngineError> {
+    /// The reviews of the panel that the task is in, in the order of their creation.
+    fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>> {
         let mut assignments = self.store.children(parent.task.id)?;
         assignments
             .retain(|review| review.lifecycle.id == REVIEW && is_of_this_stay(review, parent));
@@ -165,17 +181,13 @@ impl Engine<'_> {
     }
 
     /// The panel that a task is in, as it stands.
-    pub(super) fn panel_of(
-        &self,
-        parent: &Stored,
-        step: Option<&StepTask>,
-    ) -> Result<Panel, EngineError> {
+    pub(super) fn panel_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panel> {
         let (assignments, panels) = (self.reviews_of(parent)?, self.panels_of(parent, step)?);
-        Ok(record(parent, &assignments, &panels, self.stood_still(parent)?))
+        Ok(record(parent, &assignments, &panels, self.paused_for(parent)?))
     }
 
-    /// For how long the bounds of the task's state have stood still, because its batch was paused.
-    fn stood_still(&self, parent: &Stored) -> Result<Span, EngineError> {
+    /// For how long the timeouts of the task's state were suspended, because its batch was paused.
+    fn paused_for(&self, parent: &Stored) -> Result<Span> {
         let timers = self.store.timers_of(parent.task.id)?;
         let late = timers.iter().filter_map(|timer| {
             let TimerKind::Bound(row) = timer.kind else { return None };
@@ -192,15 +204,15 @@ impl Engine<'_> {
         invited: &[Invitation],
         panels: &Panels,
         now: Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let children = invited.iter().map(|review| child(parent, review, panels));
         let children: Vec<NewChild> = children.collect::<Result<_, _>>()?;
         self.store.add_children(&children, now)?;
         Ok(())
     }
 
-    /// The end of a panel goes to its task with all that was said, and whoever still reads is sent
-    /// home.
+    /// Reports the ruling to the task with all verdicts, and closes the reviews that are still
+    /// open.
     fn rule(
         &self,
         parent: &Stored,
@@ -208,7 +220,7 @@ impl Engine<'_> {
         panel: &Panel,
         (ruling, reason): (Ruling, String),
         now: Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let known = |name: &str| parent.lifecycle.fields.contains_key(name);
         let summary = match ruling {
             Ruling::Escalated | Ruling::Unresolved | Ruling::Unavailable => Some(unresolved(panel)),
@@ -225,59 +237,60 @@ impl Engine<'_> {
                 json!({ REVIEWER: open.reviewer, CONCERN: open.concern, RESPONSE: open.response })
             })
             .collect();
-        let told = [
+        let fields = [
             (VERDICTS, Some(json!(self.verdicts(assignments, panel)?))),
             (CONCERNS, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
             (SUMMARY, summary.map(Value::from)),
             (FAILED_FOR, panel.block_reason().map(Value::from)),
         ];
-        // What an earlier panel has left is not true of this one.
+        // The fields of an earlier panel do not hold for this one.
         let kept = |name: &str| parent.task.fields.contains_key(name);
-        let told =
-            told.into_iter().filter(|(name, value)| known(name) && (value.is_some() || kept(name)));
+        let fields = fields
+            .into_iter()
+            .filter(|(name, value)| known(name) && (value.is_some() || kept(name)));
         let fields: Map<String, Value> =
-            told.map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect();
+            fields.map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect();
         let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
-        // A task without room for the words still has to hear the ruling.
-        if !self.report(parent, ruling.outcome(), detail, fields, now)? {
-            self.report(parent, ruling.outcome(), reason, none, now)?;
+        // A task without room for the texts still gets the ruling.
+        if !report(self.store, parent, ruling.outcome(), detail, fields, now)? {
+            report(self.store, parent, ruling.outcome(), reason, none, now)?;
         }
         for review in assignments.iter().filter(|review| !review.state().terminal) {
-            self.ask_of(review.task.id, CLOSE, [], now)?;
+            ask(self.store, review.task.id, CLOSE, [], now)?;
         }
         Ok(())
     }
 
-    /// A task that has left its panel needs no verdict any more.
-    pub(super) fn close_reviews(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+    /// Closes the reviews of a panel that the task has left.
+    pub(super) fn close_reviews(&self, parent: &Stored, now: Instant) -> Result<()> {
         if self.store.count_children(parent.task.id)?.open() == 0 {
             return Ok(());
         }
         for review in self.store.children(parent.task.id)? {
             let is_left = !review.state().terminal && !is_of_this_stay(&review, parent);
             if review.lifecycle.id == REVIEW && is_left {
-                self.ask_of(review.task.id, CLOSE, [], now)?;
+                ask(self.store, review.task.id, CLOSE, [], now)?;
             }
         }
         Ok(())
     }
 
-    /// Who said what, and which worker, agent and model was behind it.
-    fn verdicts(&self, assignments: &[Stored], panel: &Panel) -> Result<Vec<Value>, EngineError> {
+    /// The verdicts, each with the worker, agent and model behind it.
+    fn verdicts(&self, assignments: &[Stored], panel: &Panel) -> Result<Vec<Value>> {
         let first = assignments.iter().filter(|review| round_of(review) == 0);
         let mut verdicts = Vec::new();
-        for ((review, said), suggested) in first.zip(&panel.assignments).zip(suggestions(panel)) {
+        for ((review, given), suggested) in first.zip(&panel.assignments).zip(suggestions(panel)) {
             let past = self.store.past_runs(review.task.id, 1)?;
             let run = past.last();
-            let setup = run.and_then(|run| self.worker(&run.worker));
-            let (rationale, why) = match &said.first_pass {
-                FirstPass::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(said)),
+            let setup = run.and_then(|run| workers::find(self.workers, &run.worker));
+            let (rationale, why) = match &given.first_pass {
+                FirstPass::Given(_, opinion) => (Some(opinion.rationale.as_str()), gave_up(given)),
                 FirstPass::Missing { why } => (None, Some(why.as_str())),
                 FirstPass::Awaited => (None, Some(OVER_BEFORE)),
             };
             let mut all = json!({
-                REVIEWER: said.reviewer,
-                VERDICT: standing(said),
+                REVIEWER: given.reviewer,
+                VERDICT: standing(given),
                 RATIONALE: rationale,
                 SUGGESTIONS: (!suggested.is_empty()).then_some(suggested),
                 WHY: why,
@@ -293,7 +306,7 @@ impl Engine<'_> {
     }
 }
 
-/// Why a concern is held no longer.
+/// Why a concern was withdrawn.
 fn gave_up(review: &ReviewAssignment) -> Option<&str> {
     review.replies.iter().find_map(|reply| match reply {
         DebateReply::Withdraw { why } => Some(why.as_str()),

@@ -1,9 +1,9 @@
-//! Plans: what a planner is asked and what becomes of its answer, and the tasks that the parts of
-//! an approved plan become.
+//! Plans: what a planner is asked, what becomes of its answer, and the subtasks of an approved
+//! plan.
 //!
-//! Whether a plan is good enough is judged in `core::plan`, and where a task goes from there is
-//! said by its lifecycle: here facts are gathered and told. Everything may be done twice: a part is
-//! made under a key, and how the parts stand is asked of them each time.
+//! `core::plan` judges whether a plan is good enough, and the lifecycle decides where the task goes
+//! from there; this module only gathers facts. Everything may be done twice: a subtask is created
+//! under a key, and the states of the subtasks are read each time.
 
 use std::sync::Arc;
 
@@ -13,49 +13,50 @@ use banksman_core::lifecycle::{Activity, CHILDREN_MOVED, Setting, StateKind, bui
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
-    Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
+    Iteration, item_body, history, summary_line, needs_another_pass, proposal, with_section,
 };
 use banksman_core::plan::{OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::children::{CLOSE, RESET};
+use super::Result;
+use super::children::{CLOSE, RESET, ask_children};
+use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
 use super::relay::EffectResult;
-use super::{Engine, EngineError};
 use crate::prompts::built_in;
 use crate::store::outbox::PendingEffect;
-use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Stored};
+use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
-/// Whoever plays it is asked for a plan, where the lifecycle has a field for one.
+/// The role that is asked for a plan, where the lifecycle has a field for one.
 const PLANNER: &str = "planner";
-/// A record has it when the plan is another one than before.
+/// A record has it when the plan has changed.
 pub(super) const PLAN: &str = "plan";
 const VERSION: &str = "plan_version";
 const HISTORY: &str = "plan_history";
-/// Whether parts do the work.
+/// Whether subtasks do the work.
 const SPLIT: &str = "split";
-/// The parts that a person goes on without.
+/// The subtasks that a person goes on without.
 const LEFT_OUT: &str = "left_out";
-/// Set while a person is asked about parts.
+/// Set while a person is asked about subtasks.
 const ASKED: &str = "parts_asked";
-/// The lifecycle of a part, and the field that holds its name in the plan.
+/// The lifecycle of a subtask, and the field that holds its name in the plan.
 const LEAF: &str = "leaf";
 const SUBTASK: &str = "subtask";
 /// The field that holds the name of a workflow's step.
 const STEP: &str = "step";
-/// For a part that answers a question: its words are what it brings.
+/// Set for a subtask that answers a question: its last words are its result.
 const SPIKE: &str = "spike";
 /// A lifecycle's setting for the time of one iteration.
 const ITERATION_TIMEOUT: &str = "iteration_timeout";
-/// Moves that one look at the parts may lead to, one after the other: more than a lifecycle has
-/// states behind each other.
+/// Transitions that one update may cause, one after the other: more than any lifecycle has states
+/// in a row.
 const MOST_MOVES: usize = 8;
-/// Of the text about parts that a person has to decide on, in bytes.
+/// The text about subtasks that a person decides on, in bytes.
 const PROBLEM_BYTES: usize = 2_000;
-/// Of what another part has found out, in bytes.
+/// The findings of another subtask, in bytes.
 const FINDINGS_BYTES: usize = 4_000;
 
 /// The shape of a planner's answer.
@@ -63,20 +64,20 @@ pub(super) fn schema() -> Option<Value> {
     built_in(PLANNER).and_then(|shipped| shipped.schema).map(|schema| schema.value())
 }
 
-/// What a planner is told beside the task itself.
+/// What a planner gets beside the task itself.
 pub(super) struct Planning {
     pub(super) timeout: Option<Span>,
     /// The former proposal; empty in the first iteration.
     pub(super) former: String,
-    /// What stood against it.
+    /// The objections to it.
     pub(super) objections: Vec<String>,
-    /// How the parts of the former plan stand, if there were any.
+    /// How the subtasks of the former plan stand, if there were any.
     pub(super) subtasks: String,
 }
 
-/// What an iteration changes about its task.
+/// What one iteration of planning changes about its task.
 pub(super) struct Planned {
-    /// What it came to, in a line.
+    /// Its result in a line.
     pub(super) line: String,
     pub(super) fields: Map<String, Value>,
     pub(super) body: String,
@@ -110,230 +111,223 @@ fn iterations_of(stored: &Stored) -> Vec<Iteration> {
     kept.and_then(Result::ok).unwrap_or_default()
 }
 
-impl Engine<'_> {
-    pub(super) fn planning(&self, stored: &Stored) -> Result<Planning, EngineError> {
-        let timeout = match stored.lifecycle.settings.get(ITERATION_TIMEOUT) {
-            Some(Setting::Time(time)) => Some(*time),
-            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
-        };
-        let former = plan_of(stored).map(|plan| proposal(version_of(stored), &plan));
-        let last = iterations_of(stored).pop();
-        let subtasks = self.planned_subtasks(stored)?;
-        let lines = subtasks.iter().map(|subtask| format!("- {}\n", standing(subtask)));
-        Ok(Planning {
-            timeout,
-            former: former.unwrap_or_default(),
-            objections: last.map(|last| last.objections).unwrap_or_default(),
-            subtasks: lines.collect(),
-        })
-    }
-
-    /// The answer of a planner as it changes its task. One that does not hold together is an
-    /// iteration, too: the next one is told.
-    pub(super) fn planned(&self, stored: &Stored, answer: &Value) -> Result<Planned, EngineError> {
-        let version = version_of(stored) + 1;
-        let (plan, iteration, line) = match Plan::deserialize(answer) {
-            Ok(plan) => {
-                let (iteration, line) = (Iteration::of(version, &plan), summary_line(&plan));
-                (Some(plan).filter(|plan| plan.problems().is_empty()), iteration, line)
-            }
-            Err(error) => {
-                let why = format!("the answer is no plan: {error}");
-                let line = needs_another_pass(&why);
-                (None, Iteration { version, subtasks: 0, objections: vec![why] }, line)
-            }
-        };
-        let mut all = iterations_of(stored);
-        let objections = iteration.objections.clone();
-        all.push(iteration);
-        all.drain(..all.len().saturating_sub(limits::PLAN_ITERATIONS));
-        let mut fields = Map::from_iter([
-            (VERSION.to_owned(), json!(version)),
-            (HISTORY.to_owned(), json!(all)),
-        ]);
-        let shown = plan.clone().or_else(|| plan_of(stored));
-        let mut words = shown.map(|plan| proposal(version, &plan)).unwrap_or_default();
-        match &plan {
-            Some(plan) => {
-                fields.insert(PLAN.to_owned(), json!(plan));
-                fields.insert("subtasks".to_owned(), judged(plan));
-                fields.insert(SPLIT.to_owned(), json!(plan.is_split()));
-                let why = plan.irreducible.trim();
-                let why = if why.is_empty() { Value::Null } else { json!(why) };
-                fields.insert("irreducible".to_owned(), why);
-            }
-            None => {
-                let parent = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
-                fields.insert("subtasks".to_owned(), parent);
-            }
-        }
-        // What is ready is shown by itself; a person who has to find another way sees all that was
-        // tried.
-        if !objections.is_empty() || fields.get("irreducible").is_some_and(Value::is_string) {
-            words = format!("{words}\n{}", history(&all));
-        }
-        fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
-        let body = self.store.detail(stored.task.id)?.stored.task.body;
-        Ok(Planned { line, fields, body: with_section(&body, &words) })
-    }
-
-    /// The parts of the plan that the task has now, in their order. Seats of panels and parts of
-    /// earlier plans are none.
-    pub(super) fn planned_subtasks(&self, parent: &Stored) -> Result<Vec<Stored>, EngineError> {
-        if !parent.task.fields.contains_key(PLAN) {
-            return Ok(Vec::new());
-        }
-        let mut subtasks = self.store.children(parent.task.id)?;
-        subtasks.retain(|subtask| {
-            subtask.text(SUBTASK).is_some() && version_of(subtask) == version_of(parent)
-        });
-        Ok(subtasks)
-    }
-
-    /// The parts of a plan follow their task: made when it is approved, begun again when a person
-    /// says so, and ended with it.
-    pub(super) fn lead_planned(
-        &self,
-        effect: &PendingEffect,
-        parent: &Stored,
-        now: Instant,
-    ) -> Result<EffectResult, EngineError> {
-        match parent.state().kind {
-            StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
-                self.ask_children(parent, CLOSE, |_| true, now)?;
-            }
-            StateKind::Working | StateKind::Reviewing
-                if !parent.task.is_active(&parent.lifecycle) =>
-            {
-                self.make_subtasks(parent, now)?;
-                self.let_go(parent, now)?;
-                if self.is_answered(effect)? {
-                    self.ask_planned(parent, RESET, now)?;
-                }
-                self.look_at_planned(parent, now)?;
-            }
-            StateKind::Queued
-            | StateKind::Working
-            | StateKind::Reviewing
-            | StateKind::Waiting
-            | StateKind::Blocked
-            | StateKind::Parked => {}
-        }
-        Ok(EffectResult::Done)
-    }
-
-    /// Whether the move that the effect is of has answered what a person was asked about the parts.
-    fn is_answered(&self, effect: &PendingEffect) -> Result<bool, EngineError> {
-        let entry = self.store.record(effect.task, effect.seq)?;
-        let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(ASKED));
-        Ok(asked.is_some_and(Value::is_null))
-    }
-
-    fn make_subtasks(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
-        let Some(plan) = plan_of(parent) else { return Ok(()) };
-        let order = plan.order();
-        let subtasks: Vec<NewChild> = order.iter().map(|placed| subtask(parent, placed)).collect();
-        self.store.add_children(&subtasks, now)?;
-        Ok(())
-    }
-
-    /// Nobody waits any more for a part that a person goes on without.
-    fn let_go(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
-        for subtask in self.planned_subtasks(parent)? {
-            if is_given_up(&subtask) && is_left_out(parent, &subtask) {
-                self.store.leave_out(subtask.task.id, now)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks this of every part that was given up and not left out.
-    fn ask_planned(&self, parent: &Stored, trigger: &str, now: Instant) -> Result<(), EngineError> {
-        for subtask in self.planned_subtasks(parent)? {
-            if is_given_up(&subtask) && !is_left_out(parent, &subtask) {
-                self.ask_of(subtask.task.id, trigger, [], now)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells a task how its parts stand, as long as that leads it somewhere.
-    pub(super) fn look_at_planned(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
-        let subtasks = self.planned_subtasks(parent)?;
-        if subtasks.is_empty() {
-            return Ok(());
-        }
-        if matches!(kind_of(parent), StateKind::Done | StateKind::Failed | StateKind::Cancelled) {
-            // One that was just being merged could not be ended with the others.
-            return self.ask_children(parent, CLOSE, |_| true, now);
-        }
-        for _ in 0..MOST_MOVES {
-            let parent = self.store.task(parent.task.id)?;
-            if !self.ask_of(parent.task.id, CHILDREN_MOVED, facts(&parent, &subtasks), now)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// What whoever works on a part of a plan or on a step should know about the whole and about
-    /// what came before.
-    pub(super) fn context_of(&self, stored: &Stored) -> Result<String, EngineError> {
-        let mut words = String::new();
-        let is_planned = stored.text(SUBTASK).is_some();
-        if !is_planned && stored.text(STEP).is_none() {
-            return Ok(words);
-        }
-        if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
-            let parent = self.store.task(parent)?;
-            words += &format!(
-                "The parent task is {}: {}\n{}",
-                parent.task.id,
-                parent.task.title,
-                reviewed(&parent)
-            );
-        }
-        for need in self.store.needs(stored.task.id)? {
-            let before = self.store.task(need.task)?;
-            if is_planned {
-                words += &format!("\nBefore it came {}\n", standing(&before));
-            }
-            if let Some(found) = before.text("findings") {
-                words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
-            }
-            words += &reviewed(&before);
-        }
-        Ok(words)
-    }
+pub(super) fn planning(store: &Store, stored: &Stored) -> Result<Planning> {
+    let timeout = match stored.lifecycle.settings.get(ITERATION_TIMEOUT) {
+        Some(Setting::Time(time)) => Some(*time),
+        Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
+    };
+    let former = plan_of(stored).map(|plan| proposal(version_of(stored), &plan));
+    let last = iterations_of(stored).pop();
+    let subtasks = planned_subtasks(store, stored)?;
+    let lines = subtasks.iter().map(|subtask| format!("- {}\n", standing(subtask)));
+    Ok(Planning {
+        timeout,
+        former: former.unwrap_or_default(),
+        objections: last.map(|last| last.objections).unwrap_or_default(),
+        subtasks: lines.collect(),
+    })
 }
 
-/// What reviewers have left to say about a task that others go on from; empty if nothing.
+/// Applies the answer of a planner to its task. An answer that does not hold together is an
+/// iteration, too: the next planner is told why.
+pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<Planned> {
+    let version = version_of(stored) + 1;
+    let (plan, iteration, line) = match Plan::deserialize(answer) {
+        Ok(plan) => {
+            let (iteration, line) = (Iteration::of(version, &plan), summary_line(&plan));
+            (Some(plan).filter(|plan| plan.problems().is_empty()), iteration, line)
+        }
+        Err(error) => {
+            let why = format!("the answer is no plan: {error}");
+            let line = needs_another_pass(&why);
+            (None, Iteration { version, subtasks: 0, objections: vec![why] }, line)
+        }
+    };
+    let mut all = iterations_of(stored);
+    let objections = iteration.objections.clone();
+    all.push(iteration);
+    all.drain(..all.len().saturating_sub(limits::PLAN_ITERATIONS));
+    let mut fields =
+        Map::from_iter([(VERSION.to_owned(), json!(version)), (HISTORY.to_owned(), json!(all))]);
+    let shown = plan.clone().or_else(|| plan_of(stored));
+    let mut words = shown.map(|plan| proposal(version, &plan)).unwrap_or_default();
+    match &plan {
+        Some(plan) => {
+            fields.insert(PLAN.to_owned(), json!(plan));
+            fields.insert("subtasks".to_owned(), judged(plan));
+            fields.insert(SPLIT.to_owned(), json!(plan.is_split()));
+            let why = plan.irreducible.trim();
+            let why = if why.is_empty() { Value::Null } else { json!(why) };
+            fields.insert("irreducible".to_owned(), why);
+        }
+        None => {
+            let parent = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
+            fields.insert("subtasks".to_owned(), parent);
+        }
+    }
+    // A plan that is ready is shown by itself; a person who has to find another way sees all
+    // iterations.
+    if !objections.is_empty() || fields.get("irreducible").is_some_and(Value::is_string) {
+        words = format!("{words}\n{}", history(&all));
+    }
+    fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
+    let body = store.detail(stored.task.id)?.stored.task.body;
+    Ok(Planned { line, fields, body: with_section(&body, &words) })
+}
+
+/// The subtasks of the task's present plan, in their order; without reviews and subtasks of earlier
+/// plans.
+pub(super) fn planned_subtasks(store: &Store, parent: &Stored) -> Result<Vec<Stored>> {
+    if !parent.task.fields.contains_key(PLAN) {
+        return Ok(Vec::new());
+    }
+    let mut subtasks = store.children(parent.task.id)?;
+    subtasks.retain(|subtask| {
+        subtask.text(SUBTASK).is_some() && version_of(subtask) == version_of(parent)
+    });
+    Ok(subtasks)
+}
+
+/// The subtasks follow their parent: created when the plan is approved, begun again when a person
+/// says so, and closed with it.
+pub(super) fn lead_subtasks(
+    store: &Store,
+    effect: &PendingEffect,
+    parent: &Stored,
+    now: Instant,
+) -> Result<EffectResult> {
+    match parent.state().kind {
+        StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
+            ask_children(store, parent, CLOSE, |_| true, now)?;
+        }
+        StateKind::Working | StateKind::Reviewing if !parent.task.is_active(&parent.lifecycle) => {
+            create_subtasks(store, parent, now)?;
+            release_left_out(store, parent, now)?;
+            if is_answered(store, effect)? {
+                ask_planned(store, parent, RESET, now)?;
+            }
+            update_planned_parent(store, parent, now)?;
+        }
+        StateKind::Queued
+        | StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked => {}
+    }
+    Ok(EffectResult::Done)
+}
+
+/// Whether the transition behind the effect answered the question about subtasks.
+fn is_answered(store: &Store, effect: &PendingEffect) -> Result<bool> {
+    let entry = store.record(effect.task, effect.seq)?;
+    let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(ASKED));
+    Ok(asked.is_some_and(Value::is_null))
+}
+
+fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
+    let Some(plan) = plan_of(parent) else { return Ok(()) };
+    let order = plan.order();
+    let subtasks: Vec<NewChild> = order.iter().map(|placed| subtask(parent, placed)).collect();
+    store.add_children(&subtasks, now)?;
+    Ok(())
+}
+
+/// Lets other tasks go on without the subtasks that a person left out.
+fn release_left_out(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
+    for subtask in planned_subtasks(store, parent)? {
+        if is_given_up(&subtask) && is_left_out(parent, &subtask) {
+            store.leave_out(subtask.task.id, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks every subtask that was given up and not left out for a transition.
+fn ask_planned(store: &Store, parent: &Stored, trigger: &str, now: Instant) -> Result<()> {
+    for subtask in planned_subtasks(store, parent)? {
+        if is_given_up(&subtask) && !is_left_out(parent, &subtask) {
+            ask(store, subtask.task.id, trigger, [], now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies the states of the subtasks to their parent, as long as that moves it.
+pub(super) fn update_planned_parent(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
+    let subtasks = planned_subtasks(store, parent)?;
+    if subtasks.is_empty() {
+        return Ok(());
+    }
+    if matches!(kind_of(parent), StateKind::Done | StateKind::Failed | StateKind::Cancelled) {
+        // A subtask whose merge was under way could not be closed with the others.
+        return ask_children(store, parent, CLOSE, |_| true, now);
+    }
+    for _ in 0..MOST_MOVES {
+        let parent = store.task(parent.task.id)?;
+        if !ask(store, parent.task.id, CHILDREN_MOVED, facts(&parent, &subtasks), now)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The context for the agent of a subtask or a step: the parent, and the tasks before it.
+pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
+    let mut words = String::new();
+    let is_planned = stored.text(SUBTASK).is_some();
+    if !is_planned && stored.text(STEP).is_none() {
+        return Ok(words);
+    }
+    if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
+        let parent = store.task(parent)?;
+        words += &format!(
+            "The parent task is {}: {}\n{}",
+            parent.task.id,
+            parent.task.title,
+            reviewed(&parent)
+        );
+    }
+    for need in store.needs(stored.task.id)? {
+        let before = store.task(need.task)?;
+        if is_planned {
+            words += &format!("\nBefore it came {}\n", standing(&before));
+        }
+        if let Some(found) = before.text("findings") {
+            words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
+        }
+        words += &reviewed(&before);
+    }
+    Ok(words)
+}
+
+/// The open advice of a task's reviewers, for the tasks after it; empty if there is none.
 fn reviewed(before: &Stored) -> String {
-    let said = advice(&before.task.fields, &[]);
-    if said.is_empty() {
-        return said;
+    let open = advice(&before.task.fields, &[]);
+    if open.is_empty() {
+        return open;
     }
     let name = before.text(STEP).map_or_else(|| before.task.id.to_string(), str::to_owned);
-    format!("Reviewers of {name} said:\n{}\n", clip(&said, ADVICE_BYTES).trim_end())
+    format!("Reviewers of {name} said:\n{}\n", clip(&open, ADVICE_BYTES).trim_end())
 }
 
 /// The subtasks with our judgement of their size.
 fn judged(plan: &Plan) -> Value {
     let one = |subtask: &Subtask| {
-        let too_big = subtask.size_problems();
+        let size_problems = subtask.size_problems();
         json!({
             "id": subtask.id,
             "title": subtask.title,
             "estimate_minutes": subtask.estimate_minutes,
             "confidence": subtask.confidence,
-            "pr_sized": too_big.is_empty(),
-            "too_big": too_big,
+            "pr_sized": size_problems.is_empty(),
+            "too_big": size_problems,
         })
     };
     plan.subtasks.iter().map(one).collect()
 }
 
-/// The task that a part of a plan becomes.
+/// The task of one item of a plan.
 fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     let task = &parent.task;
     let (version, id) = (version_of(parent), placed.item.id());
@@ -397,7 +391,7 @@ fn is_left_out(parent: &Stored, subtask: &Stored) -> bool {
     list.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(&id)))
 }
 
-/// How the parts stand, for the lifecycle to decide on.
+/// The states of the subtasks as fields that the lifecycle decides on.
 fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
     let (mut open, mut in_review, mut waiting, mut done) = (0, 0, 0, 0);
     let mut given_up: Vec<&Stored> = Vec::new();
@@ -406,7 +400,7 @@ fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
             StateKind::Queued | StateKind::Working | StateKind::Blocked | StateKind::Parked => {
                 open += 1
             }
-            // What is just being merged is reviewed, and a person has said yes to it.
+            // Work that is being merged has been reviewed and approved.
             StateKind::Reviewing if subtask.activity() == Some(Activity::Merge) => waiting += 1,
             StateKind::Reviewing => in_review += 1,
             StateKind::Waiting => waiting += 1,
@@ -432,7 +426,7 @@ fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
     ]
 }
 
-/// What a person has to decide about.
+/// The question to a person.
 fn problem(asked: &[&Stored]) -> String {
     let lines: Vec<String> = asked.iter().map(|subtask| standing(subtask)).collect();
     let cancelled = asked.iter().any(|subtask| kind_of(subtask) == StateKind::Cancelled);
@@ -448,7 +442,7 @@ fn problem(asked: &[&Stored]) -> String {
     clip(&text, PROBLEM_BYTES).to_owned()
 }
 
-/// A part in one line: which it is, how it stands, and why.
+/// A subtask in one line: its name, its state, and why.
 fn standing(subtask: &Stored) -> String {
     let state = &subtask.state().name;
     let why = ["diagnostic", "reason", "unblock_condition"].into_iter();

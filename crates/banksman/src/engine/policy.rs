@@ -1,118 +1,103 @@
-//! The policy around a run: what it is told and held to, and whether its task goes in circles.
+//! The policy of a run: the actions it must ask for, the permissions it has, and whether its task
+//! loops.
 
 use banksman_core::failure::{Classification, FailureClass};
 use banksman_core::fence::fence;
 use banksman_core::lifecycle::expr::ResolvedName;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, StateId, Transition};
 use banksman_core::loops::{self, LoopSample};
-use banksman_core::machine::{Actor, TransitionRequest};
 use banksman_core::policy::{Action, Grant, PermissionRequest, PolicyGuard};
 use banksman_core::receipt::Receipt;
 use banksman_core::schedule::Ineligible;
-use banksman_core::time::Instant;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::Result;
+use super::event::transition;
 use super::planning::PLAN;
-use super::{Engine, EngineError, Notice, TurnReport};
+use super::project::Settings;
+use super::turn::Turn;
 use crate::config::{Agents, WorkerSetup};
-use crate::store::{OverBudget, PastRun, StoreError, Stored};
+use crate::store::{OverBudget, PastRun, Store, StoreError, Stored};
 
-/// The move that asks people, in lifecycles that do not say what becomes of a run that is over its
-/// budget.
+/// The trigger that asks people, in lifecycles without one for a task that is over its budget.
 const ESCALATE: &str = "escalate";
-/// Records in which a loop is looked for: as often there and back as a policy may ask for, and as
-/// many again that move nothing.
+/// Records that are searched for a loop: twice as many as the longest loop that a policy may ask
+/// for.
 const LOOKED_BACK: i64 = 400;
 
-impl Engine<'_> {
-    /// What people have allowed on a task.
-    pub(super) fn allowed(&self, stored: &Stored) -> Result<Vec<Action>, EngineError> {
-        let grants = self.store.grants(stored.task.id)?;
-        Ok(grants.into_iter().flat_map(|grant: Grant| grant.actions).collect())
-    }
-
-    /// A task that has used up its own budget waits for a person who gives it more, if its
-    /// lifecycle has a way to ask one. Else it stays in the queue, and `why` says so.
-    pub(super) fn ask_for_budget(
-        &self,
-        over: &OverBudget,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
-        let stored = self.store.task(over.task)?;
-        let way = way_to_ask(&stored.lifecycle, stored.task.state);
-        let Some((trigger, field)) = way else { return Ok(()) };
-        let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
-        let text = format!("Over budget: {}", spent.join("; "));
-        let words = format!("{text}. To let it go on is to give it as much again.");
-        let ask = TransitionRequest {
-            actor: Actor::system(),
-            to: None,
-            trigger: Some(trigger.to_owned()),
-            fields: Map::from_iter([(field.to_owned(), Value::from(words))]),
-            epoch: None,
-            version: None,
-        };
-        match self.store.ask_for_budget(&stored, ask, &over.used, now) {
-            Ok(_) => pulse.notices.push(Notice { task: Some(over.task), urgent: true, text }),
-            // It has moved on since, or may not go that way.
-            Err(StoreError::Rejected(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// A task that has gone to and fro without anything new is for a person, however well this run
-    /// went.
-    pub(super) fn look_for_a_loop(
-        &self,
-        stored: &Stored,
-        receipt: &Receipt,
-        classification: Classification,
-        past: &[PastRun],
-    ) -> Result<Classification, EngineError> {
-        let mut known = super::plan::Known::new();
-        let project = self.project(&stored.task.project, &mut known)?;
-        let agents = project.map_or(&self.config.agents, |project| &project.agents);
-        let Ok(policy) = agents.policy.read() else { return Ok(classification) };
-        let recent = stored.task.version.saturating_sub(LOOKED_BACK);
-        let entries = self.store.history(stored.task.id, recent)?;
-        let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
-        // A run begins with a record that says so by its epoch. Of the one that has just ended only
-        // its receipt knows more.
-        let head_of = |epoch: i64| {
-            let known = past.iter().find(|past| past.epoch == epoch)?;
-            known.head.as_deref().or(own.filter(|_| epoch == stored.task.epoch))
-        };
-        let (mut epoch, mut head) = (0, None);
-        let turns = entries.iter().map(|entry| {
-            let began = entry.record.fields.get("epoch").and_then(Value::as_i64);
-            epoch = began.unwrap_or(epoch);
-            let now = head_of(epoch);
-            // A planner commits nothing: what it brings is a plan that differs from the former one.
-            let has_planned = entry.record.fields.contains_key(PLAN);
-            let produces = has_planned || (now.is_some() && now != head);
-            head = now.or(head);
-            LoopSample { record: &entry.record, has_new_work: produces }
-        });
-        let turns: Vec<LoopSample<'_>> = turns.collect();
-        let is_done = classification.outcome == Outcome::NeedsPerson;
-        let Some(summary) =
-            loops::back_and_forth(&turns, policy.loops.back_and_forth).filter(|_| !is_done)
-        else {
-            return Ok(classification);
-        };
-        Ok(Classification {
-            outcome: Outcome::NeedsPerson,
-            class: Some(FailureClass::ModelLoop),
-            detail: summary,
-            ..classification
-        })
-    }
+/// The permissions of a task.
+pub(super) fn allowed(store: &Store, stored: &Stored) -> Result<Vec<Action>> {
+    let grants = store.grants(stored.task.id)?;
+    Ok(grants.into_iter().flat_map(|grant: Grant| grant.actions).collect())
 }
 
-/// The move out of a state that its lifecycle makes with what is over its budget, and the field
-/// that takes the words.
+/// A task that has used up its own budget asks a person for more, if its lifecycle can ask. If not,
+/// it stays in the queue, and `why` tells.
+pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, turn: &mut Turn) -> Result<()> {
+    let stored = store.task(over.task)?;
+    let way = way_to_ask(&stored.lifecycle, stored.task.state);
+    let Some((trigger, field)) = way else { return Ok(()) };
+    let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
+    let text = format!("Over budget: {}", spent.join("; "));
+    let words = format!("{text}. To let it go on is to give it as much again.");
+    let ask = transition(trigger, [(field, Value::from(words))]);
+    match store.ask_for_budget(&stored, ask, &over.used, turn.now) {
+        Ok(_) => turn.alert(Some(over.task), text),
+        // The task has moved on, or its guards forbid the transition.
+        Err(StoreError::Rejected(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Escalates a task that goes back and forth without anything new to a person, even if this run
+/// went well.
+pub(super) fn escalate_loops(
+    store: &Store,
+    settings: Settings<'_>,
+    (stored, receipt): (&Stored, &Receipt),
+    classification: Classification,
+    past: &[PastRun],
+) -> Result<Classification> {
+    let project = settings.find(&stored.task.project)?;
+    let Ok(policy) = settings.of(project.as_ref()).policy.read() else { return Ok(classification) };
+    let recent = stored.task.version.saturating_sub(LOOKED_BACK);
+    let entries = store.history(stored.task.id, recent)?;
+    let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
+    // A run begins with a record that has its epoch. Only the receipt knows the head of the run
+    // that has just ended.
+    let head_of = |epoch: i64| {
+        let known = past.iter().find(|past| past.epoch == epoch)?;
+        known.head.as_deref().or(own.filter(|_| epoch == stored.task.epoch))
+    };
+    let (mut epoch, mut head) = (0, None);
+    let turns = entries.iter().map(|entry| {
+        let began = entry.record.fields.get("epoch").and_then(Value::as_i64);
+        epoch = began.unwrap_or(epoch);
+        let now = head_of(epoch);
+        // A planner commits nothing: its result is a changed plan.
+        let has_planned = entry.record.fields.contains_key(PLAN);
+        let has_new_work = has_planned || (now.is_some() && now != head);
+        head = now.or(head);
+        LoopSample { record: &entry.record, has_new_work }
+    });
+    let turns: Vec<LoopSample<'_>> = turns.collect();
+    let is_done = classification.outcome == Outcome::NeedsPerson;
+    let Some(summary) =
+        loops::back_and_forth(&turns, policy.loops.back_and_forth).filter(|_| !is_done)
+    else {
+        return Ok(classification);
+    };
+    Ok(Classification {
+        outcome: Outcome::NeedsPerson,
+        class: Some(FailureClass::ModelLoop),
+        detail: summary,
+        ..classification
+    })
+}
+
+/// The trigger by which a state's task is escalated when it is over its budget, and the field that
+/// takes the text.
 fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
     let rows = lifecycle.exits(state).filter(|row| {
         row.bound.is_none()
@@ -122,15 +107,14 @@ fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
     rows.into_iter().find_map(|row| Some((row.trigger.as_str(), place_of_detail(row)?)))
 }
 
-/// The field into which a row puts what a run has said.
+/// The field that a row fills with the detail of a run.
 fn place_of_detail(row: &Transition) -> Option<&str> {
     let is_detail = |name: &ResolvedName| matches!(name, ResolvedName::Detail);
     let mut computed = row.changes.compute.iter();
     computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
 }
 
-/// Such a move is called like the outcome, or as what a run of the lifecycle leads to that ends
-/// this way.
+/// Whether a trigger is the outcome itself, or what the lifecycle does with a run that ends so.
 fn is_for_over_budget(lifecycle: &Lifecycle, trigger: &str) -> bool {
     let is_named = trigger == Outcome::OverBudget.as_str();
     is_named
@@ -140,7 +124,7 @@ fn is_for_over_budget(lifecycle: &Lifecycle, trigger: &str) -> bool {
         })
 }
 
-/// What a run has to ask for first, or why that cannot be told.
+/// The guard of a run, or why its policy cannot be used.
 pub(super) fn guard(
     worker: &WorkerSetup,
     agents: &Agents,
@@ -154,7 +138,7 @@ pub(super) fn guard(
     Ok(PolicyGuard { policy: policy.clone(), rank: worker.rank, allowed, root })
 }
 
-/// What was allowed, for the prompt; nothing where nothing was.
+/// The permissions as a part of the prompt; empty if there are none.
 pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
     if allowed.is_empty() {
         return String::new();
@@ -173,11 +157,10 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
     )
 }
 
-/// Whether the last run had done its work and waited only for leave, which has been given.
+/// Whether the last run had done its work and only a permission was missing, which has been given.
 pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
     let Some(last) = earlier.last() else { return false };
-    let asked =
-        last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
+    let asked = last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
     last.class == Some(FailureClass::Policy)
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
 }

@@ -1,5 +1,5 @@
-//! What agents are told. Texts that come from outside stand between marks that they cannot imitate,
-//! and are named as data.
+//! Prompts. Texts that come from outside stand between marks that they cannot imitate, and are
+//! named as data.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -20,18 +20,18 @@ use crate::exec::job::Verification;
 use crate::prompts::{PromptError, Prompts, built_in, for_role};
 use crate::store::PastRun;
 
-/// Of one earlier failure, in bytes.
+/// The detail of one earlier failure, in bytes.
 const FAILURE_BYTES: usize = 1_500;
-/// Of all earlier failures, in bytes.
+/// All earlier failures, in bytes.
 const FAILURES_BYTES: usize = 6_000;
-/// Of what the reviewers of a panel have said that let the work pass, in bytes.
+/// The advice of a panel that let the work pass, in bytes.
 pub(super) const ADVICE_BYTES: usize = 6_000;
-/// Fields in which reviewers and people say something about the work.
-const SAID: [&str; 4] = ["note", "feedback", "pr_comments", "error"];
+/// Fields with what reviewers and people wrote about the work.
+const COMMENTS: [&str; 4] = ["note", "feedback", "pr_comments", "error"];
 /// Where an agent finds all of its own task.
 const TASK_TOOL: &str = "the tool `task` gives all of it";
 
-/// What a prompt is made of.
+/// The facts that a prompt is made of.
 pub(super) struct Brief<'a> {
     pub(super) task: &'a Task,
     pub(super) role: &'a str,
@@ -40,12 +40,11 @@ pub(super) struct Brief<'a> {
     pub(super) past: &'a [&'a PastRun],
     /// Whether the agent still has its own memory of them.
     pub(super) resumes: bool,
-    /// What is known about the tasks that this one is part of or comes after; empty if it is by
-    /// itself.
+    /// What is known about the parent and the tasks before this one; empty if it has none.
     pub(super) context: String,
 }
 
-/// What an agent is told.
+/// The prompt of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedPrompt {
     pub text: String,
@@ -53,12 +52,12 @@ pub struct RenderedPrompt {
     pub template: String,
     /// The project's file that stands in for the built-in one.
     pub file: Option<PathBuf>,
-    /// What was left out because it was too long.
+    /// The sections that were shortened.
     pub cuts: Vec<Truncation>,
 }
 
-/// Fills a template in, shortened so that it fits.
-pub(super) fn tell<'v>(
+/// Fills a template, shortened so that it fits.
+pub(super) fn render<'v>(
     prompts: &Prompts,
     name: &str,
     parts: &[PromptSection<'_>],
@@ -79,8 +78,8 @@ pub(super) fn for_run(
     let failures = failures(brief.past);
     let goes_on = brief.resumes && !failures.is_empty();
     let template = if goes_on { "again" } else { for_role(brief.role).name };
-    // One that goes on knows its task.
-    let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), body_of(task)) };
+    // An agent that resumes its session knows its task.
+    let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), item_body(task)) };
     let mut parts = vec![
         PromptSection::new("the title of the task", title),
         PromptSection::new("the text of the task", body).all_is_in(TASK_TOOL),
@@ -88,17 +87,19 @@ pub(super) fn for_run(
         PromptSection::new("what earlier attempts ended with", failures.as_str()).latest_last(),
         PromptSection::new("the rules", rules(checks)),
     ];
-    parts.extend(said(brief.fields));
+    parts.extend(comments(brief.fields));
     let of_whole = "What is known about the whole, and about what came before:";
-    tell(prompts, template, &parts, |texts| {
-        let [title, body, context, failures, rules, said @ ..] = texts else { return Vec::new() };
+    render(prompts, template, &parts, |texts| {
+        let [title, body, context, failures, rules, comments @ ..] = texts else {
+            return Vec::new();
+        };
         vec![
             ("task", task.id.to_string()),
             ("role", brief.role.to_owned()),
             ("title", fence(title)),
             ("body", fence(body)),
             ("context", section(of_whole, context)),
-            ("feedback", feedback(said)),
+            ("feedback", feedback(comments)),
             // An agent that remembers the task needs no introduction to them.
             ("failures", if goes_on { fence(failures) } else { earlier(failures) }),
             ("rules", rules.clone()),
@@ -106,7 +107,7 @@ pub(super) fn for_run(
     })
 }
 
-/// For the agent that breaks a task down.
+/// The prompt of a planner.
 pub(super) fn for_planner(
     prompts: &Prompts,
     planning: &Planning,
@@ -125,9 +126,10 @@ pub(super) fn for_planner(
         PromptSection::new("how earlier subtasks stand", &planning.subtasks),
         PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
     ];
-    parts.extend(said(brief.fields));
-    tell(prompts, "planner", &parts, |texts| {
-        let [title, body, former, objections, earlier_parts, failures, said @ ..] = texts else {
+    parts.extend(comments(brief.fields));
+    render(prompts, "planner", &parts, |texts| {
+        let [title, body, former, objections, earlier_parts, failures, comments @ ..] = texts
+        else {
             return Vec::new();
         };
         let of_parts = "How the subtasks of an earlier plan stand; what is done is not done again:";
@@ -139,18 +141,18 @@ pub(super) fn for_planner(
             ("former", section("The proposal so far, which yours replaces:", former)),
             ("objections", section("What stands against it:", objections)),
             ("parts", section(of_parts, earlier_parts)),
-            ("feedback", feedback(said)),
+            ("feedback", feedback(comments)),
             ("failures", earlier(failures)),
         ]
     })
 }
 
-/// A text of others under a heading of ours, if there is one.
+/// A fenced text under a heading, if there is one.
 fn section(heading: &str, text: &str) -> String {
     if text.trim().is_empty() { String::new() } else { format!("\n{heading}\n\n{}\n", fence(text)) }
 }
 
-/// For the agent of a workflow's step.
+/// The prompt of a workflow's step.
 pub(super) fn for_step(
     prompts: &Prompts,
     step: &StepContext,
@@ -166,7 +168,7 @@ pub(super) fn for_step(
         PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
     );
     parts.push(PromptSection::new("the rules", rules(checks)));
-    tell(prompts, "step", &parts, |texts| {
+    render(prompts, "step", &parts, |texts| {
         let [of_step @ .., context, failures, rules] = texts else { return Vec::new() };
         let before = section("What reviewers said about the steps before it:", context);
         vec![
@@ -202,7 +204,7 @@ pub(super) fn parts_of_step(step: &StepContext) -> Vec<PromptSection<'_>> {
 
 /// A step in words, with its texts as they were left.
 pub(super) fn written(step: &StepContext, texts: &[String]) -> String {
-    let [about, prompt, judged, all_read, context, inputs, outputs, said] = texts else {
+    let [about, prompt, judged, all_read, context, inputs, outputs, feedback] = texts else {
         return String::new();
     };
     let lines = |text: &String| text.lines().map(str::to_owned).collect();
@@ -227,10 +229,10 @@ pub(super) fn written(step: &StepContext, texts: &[String]) -> String {
         params: Default::default(),
         steps: Vec::new(),
     };
-    assignment(&flow, &step, said)
+    assignment(&flow, &step, feedback)
 }
 
-pub(super) fn body_of(task: &Task) -> &str {
+pub(super) fn item_body(task: &Task) -> &str {
     text_or_none(&task.body)
 }
 
@@ -239,15 +241,15 @@ fn text_or_none(body: &str) -> &str {
 }
 
 pub(super) fn nudge(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
-    tell(prompts, "nudge", &[], |_| Vec::new())
+    render(prompts, "nudge", &[], |_| Vec::new())
 }
 
 /// `{evidence}` is left for the keeper to fill in.
 pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
-    tell(prompts, "evaluator", &[], |_| Vec::new())
+    render(prompts, "evaluator", &[], |_| Vec::new())
 }
 
-/// What went wrong so far, the latest last; of what is too long the oldest goes.
+/// The earlier failures, the latest last; the oldest are left out first.
 fn failures(past: &[&PastRun]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
@@ -283,9 +285,9 @@ fn earlier(failures: &str) -> String {
     format!("\nEarlier attempts failed. Do not repeat what did not work:\n\n{}\n", fence(failures))
 }
 
-/// What reviewers and people have said about it.
-fn said(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
-    let texts = SAID.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
+/// The texts of reviewers and people about the work.
+fn comments(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
+    let texts = COMMENTS.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
     let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
     let advice = advice(fields, &texts);
@@ -299,8 +301,8 @@ fn said(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
     parts
 }
 
-fn feedback(said: &[String]) -> String {
-    let texts: Vec<String> = said.iter().map(|text| fence(text)).collect();
+fn feedback(comments: &[String]) -> String {
+    let texts: Vec<String> = comments.iter().map(|text| fence(text)).collect();
     if texts.is_empty() {
         return String::new();
     }
@@ -344,7 +346,7 @@ mod tests {
         create(&lifecycle, &new, &Actor::human("kim"), TaskId(7), Instant(0)).unwrap().task
     }
 
-    fn told(
+    fn rendered(
         task: &Task,
         detail: Option<&str>,
         fields: &Map<String, Value>,
@@ -385,12 +387,13 @@ mod tests {
     fn an_agent_that_goes_on_is_told_what_people_said() {
         let note = Map::from_iter([("note".to_owned(), Value::from("take the green one"))]);
         let (task, checks) = (task(""), Verification::default());
-        let RenderedPrompt { text, template, .. } = told(&task, Some("which one?"), &note, &checks);
+        let RenderedPrompt { text, template, .. } =
+            rendered(&task, Some("which one?"), &note, &checks);
         assert_eq!(template, "again");
         let failure = fence("Attempt 1 ended with needs_person: which one?");
         assert!(text.contains("task t7") && text.contains(&failure), "{text}");
         assert!(text.contains(&fence("take the green one")), "{text}");
-        let RenderedPrompt { text, .. } = told(&task, Some("which one?"), &Map::new(), &checks);
+        let RenderedPrompt { text, .. } = rendered(&task, Some("which one?"), &Map::new(), &checks);
         assert!(!text.contains("was said") && !text.contains('{'), "{text}");
     }
 
@@ -400,7 +403,7 @@ mod tests {
         let note = Map::from_iter([("note".to_owned(), Value::from("n".repeat(100_000)))]);
         let commands = (0..9_000).map(|at| format!("make check-{at}")).collect();
         let checks = Verification { commands, ..Verification::default() };
-        let RenderedPrompt { text, cuts, .. } = told(&task, None, &note, &checks);
+        let RenderedPrompt { text, cuts, .. } = rendered(&task, None, &note, &checks);
         assert!(text.len() <= limits::PROMPT_BYTES, "{}", text.len());
         assert!(text.len() > limits::PROMPT_BYTES - 3_000, "{}", text.len());
         let names: Vec<&str> = cuts.iter().map(|cut| cut.part).collect();

@@ -1,9 +1,9 @@
-//! Whether a file that answers for a person can be a person's.
+//! Provenance of signal files: whether a file that answers for a person can be a person's.
 //!
-//! A file does not say who wrote it. But when it came to be is known, and no program can set that
-//! time; and the store knows which runs were at work by then, and since when there has been
-//! something to judge. Decisions are people's, so what a run may have written is no answer, and
-//! neither is what was there before the work was handed over, whoever wrote it.
+//! A file does not name its writer. But no program can set the time of its creation, and the store
+//! knows which runs were at work at that time, and since when there has been something to judge.
+//! People decide, so a file that a run may have written is no answer, and neither is a file from
+//! before the work was handed over.
 
 use std::collections::BTreeSet;
 
@@ -13,32 +13,42 @@ use banksman_core::policy::REFUSED;
 use banksman_core::time::{Instant, Span};
 
 use super::signals::{FAIL, PASS, VETO};
-use super::{Engine, EngineError};
+use super::{Engine, Result};
 use crate::clock;
+use crate::config::Agents;
 use crate::exec::mailbox::SignalFile;
-use crate::store::{HistoryEntry, NodeTime, Stored};
+use crate::store::{HistoryEntry, NodeTime, Store, Stored};
 
 /// The clock of a file system may differ from that of the store, and its times are coarser.
 const MARGIN: Span = Span(1_000);
-/// Runs that a refusal names: their names fit into that of an actor.
+/// Runs that a refusal names: more would not fit into an actor's name.
 const NAMED: usize = 4;
 
-impl Engine<'_> {
-    /// Why a person's answer in a file is not taken for one; none for one that is taken, and for
-    /// what is no person's to say. The refusal is in the history of the task, once for each
-    /// stay and for the same writers, whatever number of files they write.
-    pub(super) fn doubt(
+pub(super) struct Provenance<'a> {
+    store: &'a Store,
+    agents: &'a Agents,
+}
+
+impl<'a> Provenance<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store, agents: &engine.config.agents }
+    }
+
+    /// Why a file is refused as a person's answer; none for a file that counts, or that is not
+    /// about a person's decision. The history of the task has one record of it for each stay and
+    /// the same runs, however many files they write.
+    pub(super) fn reason_to_refuse(
         &self,
         child: &Stored,
         actor: &Actor,
         trigger: &str,
         seen: &SignalFile,
         now: Instant,
-    ) -> Result<Option<String>, EngineError> {
+    ) -> Result<Option<String>> {
         if actor.role != Actor::human("").role {
             return Ok(None);
         }
-        let written = self.written(seen)?;
+        let written = written(self.store, seen)?;
         let runs = self.at_work_when_written(&child.task.project, &written)?;
         let (by, why) = if !runs.is_empty() {
             let names = listed(&runs);
@@ -56,24 +66,13 @@ impl Engine<'_> {
         Ok(Some(format!("it changes nothing: {why}; if it is yours, type: {instead}")))
     }
 
-    /// When a file came to be, and then when it came to be where it is, by the clock of the store.
-    pub(super) fn written(&self, seen: &SignalFile) -> Result<Vec<Instant>, EngineError> {
-        let local = clock::now();
-        let ahead = self.store.now(local)?.0 - local.0;
-        Ok(seen.changed.iter().map(|at| Instant(at.min(&local).0 + ahead)).collect())
-    }
-
-    /// Runs of a project on this machine that can have written a file, or have put it where it is.
-    fn at_work_when_written(
-        &self,
-        project: &str,
-        written: &[Instant],
-    ) -> Result<Vec<RunId>, EngineError> {
-        let limits = &self.config.agents.limits;
+    /// Runs of a project on this node that can have written a file, or moved it to its place.
+    fn at_work_when_written(&self, project: &str, written: &[Instant]) -> Result<Vec<RunId>> {
+        let limits = &self.agents.limits;
         let mut runs = BTreeSet::new();
         for at in written {
             let when = NodeTime {
-                node: &self.config.agents.node,
+                node: &self.agents.node,
                 from: Instant(at.0 - MARGIN.0),
                 until: at.plus(MARGIN),
                 // An agent whose run was stopped ends with its lease at the latest.
@@ -84,12 +83,12 @@ impl Engine<'_> {
         Ok(runs.into_iter().collect())
     }
 
-    /// Since when there has been something to judge: the step came from work to its gate, and is
-    /// there, or has passed it, whoever was asked in between. None where nobody is to judge it.
-    /// A file from before is from whoever worked on it. Here no margin is given: whoever says
-    /// that he is done and that it is good does both within a moment, and a person who is
-    /// refused for a file that came so soon after the step is told what to type.
-    fn judged_since(&self, child: &Stored) -> Result<Option<Instant>, EngineError> {
+    /// Since when there has been something to judge: since the step came from work to its gate, if
+    /// it is there or has passed it. None where the state has nothing to judge. An older file is
+    /// from whoever did the work. There is no margin here: an agent that reports its step and
+    /// approves it does both within a moment, and a person who is refused for such a file is told
+    /// what to type.
+    fn judged_since(&self, child: &Stored) -> Result<Option<Instant>> {
         let lifecycle = &child.lifecycle;
         let is_judged = |state: &str| {
             let mut exits =
@@ -105,8 +104,8 @@ impl Engine<'_> {
         Ok(history.iter().rev().find(from_work).map(|entry| entry.ts))
     }
 
-    /// What a person types who means it.
-    fn instead(&self, child: &Stored, trigger: &str) -> Result<String, EngineError> {
+    /// The command for a person who means it.
+    fn instead(&self, child: &Stored, trigger: &str) -> Result<String> {
         let task = child.task.id;
         let passes = trigger == PASS;
         let last = self.store.last_decision(task)?.filter(|asked| asked.settled.is_none());
@@ -118,6 +117,13 @@ impl Engine<'_> {
             None => format!("banksman workflow report {task} {trigger} --note '…'"),
         })
     }
+}
+
+/// When a file was created, and then when it came to its place, by the clock of the store.
+pub(super) fn written(store: &Store, seen: &SignalFile) -> Result<Vec<Instant>> {
+    let local = clock::now();
+    let ahead = store.now(local)?.0 - local.0;
+    Ok(seen.changed.iter().map(|at| Instant(at.min(&local).0 + ahead)).collect())
 }
 
 fn listed(runs: &[RunId]) -> String {

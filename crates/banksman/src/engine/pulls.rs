@@ -1,9 +1,7 @@
-//! Pull requests of steps that are done by hand: when the remote is looked at, and what follows
-//! from what it shows.
+//! Looks for the pull requests of manual steps on the remote.
 //!
-//! The looks themselves are jobs, because no turn of the engine waits for a remote. When they are
-//! due follows from the time alone, so that nothing has to be remembered and a look that was made
-//! is not made again after a crash.
+//! The looks are jobs, because a turn does not wait for a remote. The time alone decides when one
+//! is due, so nothing has to be stored, and a look is not repeated after a crash.
 
 use std::path::Path;
 
@@ -13,42 +11,51 @@ use banksman_core::time::{Instant, Span};
 use serde_json::Map;
 
 use super::assignment::branch_of;
-use super::collect::how;
-use super::signals::agent;
+use super::collect::end_in_words;
+use super::job::JobSpecs;
+use super::project::Settings;
+use super::signals::{agent, apply_signal};
 use super::steps::{SIGNAL, StepTask};
-use super::{Engine, EngineError, Notice, Project, TurnReport};
+use super::turn::Turn;
+use super::{Engine, Notice, Project, Result};
 use crate::exec::job::JobId;
 use crate::exec::repo;
-use crate::exec::site::JobStatus;
-use crate::store::Stored;
+use crate::exec::site::{JobStatus, Site};
+use crate::store::{Store, Stored};
 
-/// From the beginning of a step, or from the last push, to the first look; each wait after it is
-/// twice as long.
+/// From the start of a step, or from its last push, to the first look; each wait after it is twice
+/// as long.
 const FIRST_LOOK: Span = Span(10_000);
-/// Until this.
+/// No wait between two looks is longer.
 const LONGEST_WAIT: Span = Span(15 * 60_000);
 
-impl Engine<'_> {
-    /// Begins a look if one is due, on the machine that has the worktree.
-    pub(super) fn look_for_pull(
-        &self,
-        child: &Stored,
-        project: &Project,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+pub(super) struct PullRequests<'a> {
+    store: &'a Store,
+    site: &'a dyn Site,
+    settings: Settings<'a>,
+    specs: JobSpecs<'a>,
+}
+
+impl<'a> PullRequests<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        let (settings, specs) = (engine.settings(), JobSpecs::new(engine));
+        Self { store: engine.store, site: engine.site, settings, specs }
+    }
+
+    /// Begins a look if one is due, on the node that has the worktree.
+    pub(super) fn look(&self, child: &Stored, project: &Project, turn: &mut Turn) -> Result<()> {
         let Some(remote) = &project.remote else { return Ok(()) };
-        if !self.worktree_of(child, project)?.join(".git").exists() {
+        if !self.settings.worktree_of(child, project)?.join(".git").exists() {
             return Ok(());
         }
         let branch = branch_of(child, &project.agents);
         let log = repo::published_log(&project.path, remote, &branch);
-        pulse.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
-        // Whoever has pushed is about to open it.
+        turn.report.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
+        // A pull request usually follows a push.
         let pushed = repo::published_at(&project.path, remote, &branch);
-        let pushed = pushed.filter(|at| *at <= now).unwrap_or_default();
-        let Looks { due, next } = looks(child.task.entered_at.max(pushed), now);
-        pulse.look_at(next);
+        let pushed = pushed.filter(|at| *at <= turn.now).unwrap_or_default();
+        let Looks { due, next } = looks(child.task.entered_at.max(pushed), turn.now);
+        turn.look_at(next);
         let Some(due) = due else { return Ok(()) };
         let task = child.task.id;
         let job = JobId::Look { task, due: due.0 / 1_000 };
@@ -56,23 +63,22 @@ impl Engine<'_> {
             |job: &JobId| matches!(job, JobId::Look { task: of, .. } if *of == task);
         if self.site.look(job)? == JobStatus::Absent && !self.site.jobs()?.iter().any(looks_already)
         {
-            self.site.begin(&self.look_plan(child, job, project)?)?;
+            self.site.begin(&self.specs.look(child, job, project)?)?;
         }
         Ok(())
     }
 
-    /// What a look has seen. The same commit counts once, whatever becomes of the step: what was
-    /// opened before it was sent back does not say that it is done again.
+    /// Applies what a look has seen. The same commit counts once: a pull request that was open
+    /// before the step was sent back does not say that the step is done again.
     pub(super) fn end_look(
         &self,
         task: TaskId,
         receipt: &Receipt,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<String, EngineError> {
+        turn: &mut Turn,
+    ) -> Result<String> {
         let child = self.store.task(task)?;
         let (Some(step), Some(mailbox)) =
-            (StepTask::of(&child), self.mailbox(&child.task.project)?)
+            (StepTask::of(&child), self.settings.mailbox(&child.task.project)?)
         else {
             return Ok("came late".to_owned());
         };
@@ -80,25 +86,29 @@ impl Engine<'_> {
         let evidence = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);
         let (text, mark) = match evidence.map(|found| (found, found.signal.as_ref())) {
             None => {
-                let text =
-                    format!("no pull request for {id} can be looked for: {}", how(&receipt.ended));
+                let text = format!(
+                    "no pull request for {id} can be looked for: {}",
+                    end_in_words(&receipt.ended)
+                );
                 (text, format!("{task}#{stay}-unseen"))
             }
             Some((found, Some(signal))) if signal.found => {
                 let key = format!("pull-{task}-{}", found.head);
-                let what = self.obey(task, (agent(), SIGNAL, Map::new()), &key, now)?;
+                let what =
+                    apply_signal(self.store, task, (agent(), SIGNAL, Map::new()), &key, turn.now)?;
                 let name = signal.note.as_deref().unwrap_or("a pull request");
                 (format!("{name} for {id}: {what}"), format!("{task}#{stay}-{}", found.head))
             }
             Some(_) => return Ok("nothing yet".to_owned()),
         };
-        // A folder that cannot be written must not hold up the other jobs that have ended.
-        let (is_new, urgent, told) = match mailbox.record(&step.workflow, now, &text, &mark) {
+        // A mailbox that cannot be written must not keep the job from being collected.
+        let (is_new, urgent, notice) = match mailbox.record(&step.workflow, turn.now, &text, &mark)
+        {
             Ok(is_new) => (is_new, false, text.clone()),
             Err(error) => (true, true, error.to_string()),
         };
         if is_new {
-            pulse.notices.push(Notice { task: Some(task), urgent, text: told });
+            turn.report.notices.push(Notice { task: Some(task), urgent, text: notice });
         }
         Ok(text)
     }
@@ -149,7 +159,7 @@ mod tests {
         );
         let day = 24 * 60 * 60;
         assert!(seconds(day).len() < 110);
-        // Who wakes up late makes the last one and not all that were missed.
+        // A node that wakes up late makes the last look and not all that it missed.
         assert_eq!(looks(Instant(0), Instant(100_000)).due, Some(Instant(70_000)));
         let late = looks(Instant(0), Instant(5_000_000));
         assert_eq!((late.due, late.next), (Some(Instant(4_870_000)), Instant(5_770_000)));

@@ -1,9 +1,9 @@
-//! Files in `.workflow/signals`: somebody says that a step is done, or that a gate has passed or
+//! Takes signals: files in `.workflow/signals` that report a step as done, or a gate as passed or
 //! failed.
 //!
-//! What they lead to is on record before the file is put away, under a key of the file, so a crash
-//! between the two repeats nothing. What comes early, late, twice or for a step that has ended is
-//! written down and changes nothing.
+//! The effect of a signal is on record before its file is moved away, under a key of the file, so a
+//! crash between the two repeats nothing. A signal that comes early, late, twice or for a step that
+//! has ended is logged and changes nothing.
 
 use std::path::Path;
 
@@ -16,107 +16,113 @@ use banksman_core::workflow::Signal;
 use serde_json::{Map, Value, json};
 
 use super::assignment::branch_of;
+use super::event::transition;
+use super::manual::done_here;
+use super::project::Settings;
+use super::provenance::{Provenance, written};
+use super::pulls::PullRequests;
 use super::steps::{SIGNAL, StepTask, is_manual, workflow_of};
-use super::{Engine, EngineError, Notice, Project, TurnReport};
+use super::turn::{Reconciler, Turn};
+use super::{Engine, EngineError, Notice, Project, Result};
 use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
 use crate::exec::repo;
-use crate::store::{IdempotencyKey, StoreError, Stored};
+use crate::store::{IdempotencyKey, Store, StoreError, Stored};
 
 /// Workflows whose signals are looked for, the latest first.
 const RECENT: i64 = 200;
-/// Of what a step says with its signal; more than people write.
+/// The note of a step's signal, in bytes; more than people write.
 const NOTE_BYTES: usize = limits::REPORT_TEXT_BYTES;
 pub(super) const PASS: &str = "pass";
 pub(super) const FAIL: &str = "fail";
 pub(super) const VETO: &str = "veto";
 
-/// A step, and the workflow that it is part of.
+/// A step that a signal may be for.
 struct Awaiting {
     step: StepTask,
     child: Stored,
 }
 
-impl Engine<'_> {
-    /// Takes what lies in the folders of signals of all projects that are on this machine.
-    pub(super) fn take_signals(
-        &self,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+pub(super) struct Signals<'a> {
+    store: &'a Store,
+    settings: Settings<'a>,
+    provenance: Provenance<'a>,
+    pulls: PullRequests<'a>,
+}
+
+impl Reconciler for Signals<'_> {
+    /// Takes the signals of all projects that are on this node, and those of manual steps.
+    fn run_once(&self, turn: &mut Turn) -> Result<()> {
         for (project, path) in self.store.projects()? {
             let mailbox = Mailbox::new(Path::new(&path));
-            pulse.watched.push(mailbox.signals_folder());
-            if !mailbox.has_signals() {
-                continue;
-            }
-            let taken = self.take_from(&mailbox, &project, now, pulse);
-            tell_of_folders(taken, None, pulse)?;
-        }
-        self.look_at_manual_steps(now, pulse)
-    }
-
-    fn take_from(
-        &self,
-        mailbox: &Mailbox,
-        project: &str,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
-        for waits in &self.awaiting(project)? {
-            for seen in mailbox.look(&expected(&waits.step), now)? {
-                self.take_signal((mailbox, mailbox), waits, &seen, now, pulse)?;
+            turn.report.watched.push(mailbox.signals_folder());
+            if mailbox.has_signals() {
+                let taken = self.take_from(&mailbox, &project, turn);
+                turn.contain(None, taken)?;
             }
         }
-        Ok(())
-    }
-
-    /// Steps that are done by hand also signal where they are done: in their worktree, on their
-    /// branch, at a path of their own.
-    fn look_at_manual_steps(
-        &self,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
         for child in self.store.waiting_children(RECENT)? {
-            let Some(step) = StepTask::of(&child).filter(|_| is_manual(&child)) else { continue };
-            let Some(project) = self.projects.find(&child.task.project)? else { continue };
             let id = child.task.id;
-            let waits = Awaiting { step, child };
-            let looked = match &waits.step.spec.signal {
-                Signal::GitCommit { mark } => {
-                    self.look_for_commit(&waits, mark, &project, now, pulse)
-                }
-                Signal::SentinelFile { path } => {
-                    self.look_for_sentinel(&waits, path, &project, now, pulse)
-                }
-                Signal::PrCreation => self.look_for_pull(&waits.child, &project, now, pulse),
-                Signal::StdoutExit => Ok(()),
-            };
-            tell_of_folders(looked, Some(id), pulse)?;
+            let looked = self.look_at_manual_step(child, turn);
+            turn.contain(Some(id), looked)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Signals<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self {
+            store: engine.store,
+            settings: engine.settings(),
+            provenance: Provenance::new(engine),
+            pulls: PullRequests::new(engine),
+        }
+    }
+
+    fn take_from(&self, mailbox: &Mailbox, project: &str, turn: &mut Turn) -> Result<()> {
+        for waits in &self.awaiting(project, turn)? {
+            for seen in mailbox.look(&expected(&waits.step), turn.now)? {
+                let taken = self.take_signal((mailbox, mailbox), waits, &seen, turn);
+                turn.contain(Some(waits.child.task.id), taken)?;
+            }
         }
         Ok(())
     }
 
-    /// The log of the branch is read, no git is started.
+    /// Manual steps also signal where they are done: in their worktree, on their branch, at a path
+    /// of their own.
+    fn look_at_manual_step(&self, child: Stored, turn: &mut Turn) -> Result<()> {
+        let Some(step) = StepTask::of(&child).filter(|_| is_manual(&child)) else { return Ok(()) };
+        let Some(project) = self.settings.find(&child.task.project)? else { return Ok(()) };
+        let waits = Awaiting { step, child };
+        match &waits.step.spec.signal {
+            Signal::GitCommit { mark } => self.look_for_commit(&waits, mark, &project, turn),
+            Signal::SentinelFile { path } => self.look_for_sentinel(&waits, path, &project, turn),
+            Signal::PrCreation => self.pulls.look(&waits.child, &project, turn),
+            Signal::StdoutExit => Ok(()),
+        }
+    }
+
+    /// Reads the log of the branch; starts no git.
     fn look_for_commit(
         &self,
         Awaiting { step, child }: &Awaiting,
         mark: &str,
         project: &Project,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         let branch = branch_of(child, &project.agents);
         let log = repo::branch_log(&project.path, &branch);
-        pulse.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
+        turn.report.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
         let since = child.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", child.task.id);
-            let fields = self.done_here(child);
-            let what = self.obey(child.task.id, (agent(), SIGNAL, fields), &key, now)?;
+            let fields = done_here(child, &self.settings.agents.node);
+            let what =
+                apply_signal(self.store, child.task.id, (agent(), SIGNAL, fields), &key, turn.now)?;
             let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
-            if Mailbox::new(&project.path).record(&step.workflow, now, &text, &key)? {
-                pulse.notices.push(Notice { task: Some(child.task.id), urgent: false, text });
+            if Mailbox::new(&project.path).record(&step.workflow, turn.now, &text, &key)? {
+                turn.notice(Some(child.task.id), text);
             }
         }
         Ok(())
@@ -127,82 +133,49 @@ impl Engine<'_> {
         waits: &Awaiting,
         path: &str,
         project: &Project,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         let mailbox = Mailbox::new(&project.path);
-        for place in self.places_of(&waits.child, project)? {
-            pulse.watched.push(place.create_folder_for(path)?);
-            for seen in place.look(&[sentinel(&waits.step.spec.id, path)], now)? {
-                self.take_signal((&mailbox, &place), waits, &seen, now, pulse)?;
+        for place in places_of(self.settings, &waits.child, project)? {
+            turn.report.watched.push(place.create_folder_for(path)?);
+            for seen in place.look(&[sentinel(&waits.step.spec.id, path)], turn.now)? {
+                self.take_signal((&mailbox, &place), waits, &seen, turn)?;
             }
         }
         Ok(())
-    }
-
-    /// What lies there when a step is handed to somebody was not left by him.
-    pub(super) fn forget_early_signals(
-        &self,
-        child: &Stored,
-        step: &StepTask,
-        now: Instant,
-    ) -> Result<(), EngineError> {
-        let Signal::SentinelFile { path } = &step.spec.signal else { return Ok(()) };
-        let Some(project) = self.projects.find(&child.task.project)? else { return Ok(()) };
-        let mailbox = Mailbox::new(&project.path);
-        for place in self.places_of(child, &project)? {
-            for seen in place.look(&[sentinel(&step.spec.id, path)], now)? {
-                // Whoever was quick has signalled between the hand-over and this look at it.
-                let is_quick = self.written(&seen)?.first() >= Some(&child.task.entered_at);
-                if is_quick || matches!(seen.content, Content::NotYet { .. }) {
-                    continue;
-                }
-                put_aside((&mailbox, &place), step, &seen, now)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Where somebody who does a step by hand may leave its signal: in the repository, and in the
-    /// step's worktree.
-    fn places_of(&self, child: &Stored, project: &Project) -> Result<Vec<Mailbox>, EngineError> {
-        let worktree = self.worktree_of(child, project)?;
-        let worktree = worktree.join(".git").exists().then_some(worktree);
-        Ok([Some(project.path.clone()), worktree].into_iter().flatten().map(Mailbox::new).collect())
     }
 
     /// The steps that a signal may be for: those of workflows that still run first.
-    fn awaiting(&self, project: &str) -> Result<Vec<Awaiting>, EngineError> {
+    fn awaiting(&self, project: &str, turn: &mut Turn) -> Result<Vec<Awaiting>> {
         let mut parents: Vec<Stored> = Vec::new();
         for id in self.store.parents(RECENT)? {
-            let parent = self.store.task(id)?;
-            if parent.task.project == project && workflow_of(&parent).is_some() {
-                parents.push(parent);
-            }
+            let parent = self.store.task(id).map_err(EngineError::from);
+            parents.extend(turn.contain(Some(id), parent)?);
         }
+        parents.retain(|parent| parent.task.project == project && workflow_of(parent).is_some());
         parents.sort_by_key(|parent| parent.state().terminal);
         let mut awaiting = Vec::new();
         for parent in parents {
-            for child in self.store.children(parent.task.id)? {
+            let children = self.store.children(parent.task.id).map_err(EngineError::from);
+            for child in turn.contain(Some(parent.task.id), children)?.into_iter().flatten() {
                 awaiting.extend(StepTask::of(&child).map(|step| Awaiting { step, child }));
             }
         }
         Ok(awaiting)
     }
 
-    /// `place` is where it lies: the mailbox itself, or the same folder in a worktree.
+    /// `place` is where the file is: in the mailbox itself, or in the same folder of a worktree.
     fn take_signal(
         &self,
         (mailbox, place): (&Mailbox, &Mailbox),
         waits: &Awaiting,
         seen: &SignalFile,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         let child = self.store.task(waits.child.task.id)?;
         let began_now = is_manual(&child) && child.task.entered != waits.child.task.entered;
         if began_now && matches!(seen.content, Content::Done { .. }) {
-            return put_aside((mailbox, place), &waits.step, seen, now);
+            return put_aside((mailbox, place), &waits.step, seen, turn.now);
         }
         let at_work = child.activity() == Some(Activity::Agent);
         let ask = match &seen.content {
@@ -213,7 +186,8 @@ impl Engine<'_> {
                 let note =
                     note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
                 let note = note.map(|note| ("note".to_owned(), json!(note)));
-                let fields = self.done_here(&child).into_iter().chain(note).collect();
+                let fields =
+                    done_here(&child, &self.settings.agents.node).into_iter().chain(note).collect();
                 Some((agent(), SIGNAL, fields))
             }
             Content::Pass { .. } => Some((person(seen), PASS, Map::new())),
@@ -227,11 +201,20 @@ impl Engine<'_> {
         };
         let (what, urgent) = match ask {
             Some((actor, trigger, fields)) => {
-                match self.doubt(&child, &actor, trigger, seen, now)? {
+                match self.provenance.reason_to_refuse(&child, &actor, trigger, seen, turn.now)? {
                     Some(refusal) => (refusal, true),
                     None => {
                         let key = format!("signal-{}-{}", child.task.id, seen.key());
-                        (self.obey(child.task.id, (actor, trigger, fields), &key, now)?, false)
+                        (
+                            apply_signal(
+                                self.store,
+                                child.task.id,
+                                (actor, trigger, fields),
+                                &key,
+                                turn.now,
+                            )?,
+                            false,
+                        )
                     }
                 }
             }
@@ -239,82 +222,89 @@ impl Engine<'_> {
         };
         let id = &waits.step.spec.id;
         let text = format!("signal {} for {id}: {what}", seen.path);
-        if mailbox.record(&waits.step.workflow, now, &text, &seen.mark())? {
-            pulse.notices.push(Notice { task: Some(child.task.id), urgent, text });
+        if mailbox.record(&waits.step.workflow, turn.now, &text, &seen.mark())? {
+            turn.report.notices.push(Notice { task: Some(child.task.id), urgent, text });
         }
         mailbox.take_from(place, seen)?;
         Ok(())
     }
+}
 
-    /// Asks for what the signal says; a refusal is an answer.
-    pub(super) fn obey(
-        &self,
-        id: TaskId,
-        (actor, trigger, fields): (Actor, &str, Map<String, Value>),
-        key: &str,
-        now: Instant,
-    ) -> Result<String, EngineError> {
-        let ask = TransitionRequest {
-            actor,
-            to: None,
-            trigger: Some(trigger.to_owned()),
-            fields,
-            epoch: None,
-            version: None,
-        };
-        let key = IdempotencyKey::new(key, key);
-        match self.store.apply(id, Event::Asked(ask), Some(key), now) {
-            Ok(applied) if applied.replayed => {
-                Ok("it was taken before and changes nothing".to_owned())
-            }
-            Ok(_) => Ok(format!("{trigger} taken")),
-            Err(StoreError::Rejected(rejected)) => Ok(format!("it changes nothing: {rejected}")),
-            Err(error) => Err(error.into()),
-        }
+/// Asks for the transition of a signal and returns what became of it. A rejection is an answer.
+pub(super) fn apply_signal(
+    store: &Store,
+    id: TaskId,
+    (actor, trigger, fields): (Actor, &str, Map<String, Value>),
+    key: &str,
+    now: Instant,
+) -> Result<String> {
+    let ask = TransitionRequest { actor, fields, ..transition(trigger, []) };
+    let key = IdempotencyKey::new(key, key);
+    match store.apply(id, Event::Asked(ask), Some(key), now) {
+        Ok(applied) if applied.replayed => Ok("it was taken before and changes nothing".to_owned()),
+        Ok(_) => Ok(format!("{trigger} taken")),
+        Err(StoreError::Rejected(rejected)) => Ok(format!("it changes nothing: {rejected}")),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Whoever works on a step and says that it is done.
+/// Moves away signals that are older than the hand-over of their step: the person who gets the step
+/// did not write them.
+pub(super) fn discard_early_signals(
+    store: &Store,
+    settings: Settings<'_>,
+    child: &Stored,
+    step: &StepTask,
+    now: Instant,
+) -> Result<()> {
+    let Signal::SentinelFile { path } = &step.spec.signal else { return Ok(()) };
+    let Some(project) = settings.find(&child.task.project)? else { return Ok(()) };
+    let mailbox = Mailbox::new(&project.path);
+    for place in places_of(settings, child, &project)? {
+        for seen in place.look(&[sentinel(&step.spec.id, path)], now)? {
+            // A quick person signals between the hand-over and this turn.
+            let is_quick = written(store, &seen)?.first() >= Some(&child.task.entered_at);
+            if is_quick || matches!(seen.content, Content::NotYet { .. }) {
+                continue;
+            }
+            put_aside((&mailbox, &place), step, &seen, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the signal of a manual step may be: in the repository, or in the step's worktree.
+fn places_of(settings: Settings<'_>, child: &Stored, project: &Project) -> Result<Vec<Mailbox>> {
+    let worktree = settings.worktree_of(child, project)?;
+    let worktree = worktree.join(".git").exists().then_some(worktree);
+    Ok([Some(project.path.clone()), worktree].into_iter().flatten().map(Mailbox::new).collect())
+}
+
+/// The actor behind a signal that a step is done.
 pub(super) fn agent() -> Actor {
     Actor { role: "agent".to_owned(), name: Some("signal".to_owned()) }
 }
 
-/// Whoever judges by a file.
+/// The actor behind a signal about a gate.
 fn person(seen: &SignalFile) -> Actor {
     let owner = seen.owner.map(|owner| format!(" of uid {owner}"));
     Actor::human(&format!("signal{}", owner.unwrap_or_default()))
 }
 
-/// What a person's no is called where the step stands: an agent may have let it pass already.
+/// The trigger of a person's objection in the step's state: an agent may have let it pass already.
 fn objection(child: &Stored) -> &'static str {
     let has =
         |trigger: &str| child.lifecycle.exits(child.task.state).any(|row| row.trigger == trigger);
     if has(VETO) && !has(FAIL) { VETO } else { FAIL }
 }
 
-/// A folder that cannot be written must not hold up the others.
-fn tell_of_folders(
-    done: Result<(), EngineError>,
-    task: Option<TaskId>,
-    pulse: &mut TurnReport,
-) -> Result<(), EngineError> {
-    match done {
-        Err(EngineError::Mailbox(error)) => {
-            let text = error.to_string();
-            pulse.notices.push(Notice { task, urgent: true, text });
-            Ok(())
-        }
-        done @ (Ok(()) | Err(_)) => done,
-    }
-}
-
-/// A step that begins in this very turn was not done by whoever left this before.
+/// Moves a signal away that is older than its step, and logs it.
 fn put_aside(
     (mailbox, place): (&Mailbox, &Mailbox),
     step: &StepTask,
     seen: &SignalFile,
     now: Instant,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let (path, id) = (&seen.path, &step.spec.id);
     let text = format!("signal {path} for {id}: it came too early and changes nothing");
     mailbox.record(&step.workflow, now, &text, &seen.mark())?;

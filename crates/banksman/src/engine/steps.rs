@@ -1,9 +1,8 @@
-//! Steps of workflows: what their agents are told, where they work, and where a gate that failed
-//! leads back to.
+//! Steps of workflows: logs what happens to them, lays out manual steps, and sends steps back when
+//! a gate fails.
 //!
-//! A step's task holds what the file said about it (`spec`), so nothing else has to be read to run
-//! it. What happens is also written into the repository's `.workflow/` folder, for whoever looks
-//! there.
+//! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
+//! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,24 +15,30 @@ use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{self, Signal, Workflow};
 use serde_json::{Value, json};
 
-use super::children::{ABORT, RESET, asked};
-use super::plan::agent_setup;
-use super::{Engine, EngineError, ManualStep, Notice, TurnReport};
+use super::children::{ABORT, RESET};
+use super::event::{ask, request};
+use super::job::JobSpecs;
+use super::project::Settings;
+use super::signals::discard_early_signals;
+use super::turn::Turn;
+use super::workers::agent_setup;
+use super::{Engine, ManualStep, Result};
 use crate::config::WorkerSetup;
 use crate::exec::agent::interactive;
 use crate::exec::job::JobId;
 use crate::exec::mailbox::Mailbox;
 use crate::exec::process::quoted;
+use crate::exec::site::Site;
 use crate::store::outbox::PendingEffect;
-use crate::store::{HistoryEntry, Stored};
+use crate::store::{HistoryEntry, Store, Stored};
 
-/// Says that a step is done.
+/// Reports that a step is done.
 pub(super) const SIGNAL: &str = "signal";
 /// The step after it has ended, so a person can no longer veto this one.
 const FOLLOWED: &str = "followed";
-/// The steps have heard that the workflow runs, and the field that holds it.
+/// Set when the steps of a workflow have been told that it runs. Also the name of the field.
 pub(super) const LED: &str = "led";
-/// All that gates have said to a step; of what is more the oldest goes.
+/// The feedback of all gates to a step, in bytes; the oldest goes first.
 const RETRY_CONTEXT_BYTES: usize = 16_000;
 /// Counts the failures of a gate, a person's included.
 const ROUNDS: &str = "rounds";
@@ -61,20 +66,20 @@ pub(super) fn workflow_of(parent: &Stored) -> Option<Workflow> {
     parent.spec()
 }
 
-/// Whether somebody is asked to do the step: the state's offers say so, not its name.
+/// Whether a person is asked to do the step: the state's offers tell, not its name.
 pub(super) fn is_manual(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
     does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == SIGNAL))
 }
 
-/// Whether whoever does the step drives its workflow, for which nothing is started and nothing is
-/// laid out.
+/// Whether the person who does the step also drives its workflow: nothing is started or laid out
+/// for them.
 pub(super) fn is_driven_manually(stored: &Stored) -> bool {
     stored.text("driver") == Some("hand")
 }
 
-/// Whether the step gets a worktree without a run: it is done by hand, and whoever does it does not
-/// drive the workflow.
+/// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
+/// engine drives.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
     stored.text("launch") == Some("interactive") && !is_driven_manually(stored)
 }
@@ -86,29 +91,40 @@ fn rounds(stored: &Stored) -> u32 {
     count.unwrap_or_else(CounterValue::default).total
 }
 
-/// What a gate has said against a step.
+/// The feedback of a gate on a step.
 struct GateFeedback {
-    /// The record of the step's history that brought it.
+    /// The record of the step's history that carries it.
     seq: i64,
     round: u32,
     text: String,
 }
 
-impl Engine<'_> {
-    pub(super) fn mailbox(&self, project: &str) -> Result<Option<Mailbox>, EngineError> {
-        Ok(self.projects.find(project)?.map(|project| Mailbox::new(&project.path)))
+#[derive(Clone, Copy)]
+pub(super) struct Steps<'a> {
+    store: &'a Store,
+    site: &'a dyn Site,
+    settings: Settings<'a>,
+    workers: &'a [WorkerSetup],
+    specs: JobSpecs<'a>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        let Engine { store, site, config, .. } = *engine;
+        let (settings, specs) = (engine.settings(), JobSpecs::new(engine));
+        Self { store, site, settings, workers: &config.workers, specs }
     }
 
-    /// One line of the workflow's log for one record of a step's history, and the feedback that
-    /// came with it. Steps that start again are named in one line by the gate that leads back.
-    pub(super) fn note(
+    /// Logs one record of a step's history, and writes the feedback that came with it. The gate
+    /// that sends steps back names all of them in one line.
+    pub(super) fn log_record(
         &self,
         effect: &PendingEffect,
         child: &Stored,
         step: &StepTask,
         parent: &Stored,
-    ) -> Result<(), EngineError> {
-        let Some(mailbox) = self.mailbox(&parent.task.project)? else { return Ok(()) };
+    ) -> Result<()> {
+        let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let entries = self.store.history(child.task.id, effect.seq - 1)?;
         let Some(entry) = entries.first().filter(|entry| entry.seq == effect.seq) else {
             return Ok(());
@@ -121,14 +137,10 @@ impl Engine<'_> {
         self.write_feedback(&mailbox, child, step, entry)
     }
 
-    /// The start of a workflow, or that it goes on.
-    pub(super) fn note_run(
-        &self,
-        parent: &Stored,
-        effect: &PendingEffect,
-    ) -> Result<(), EngineError> {
+    /// Logs that a workflow starts or resumes.
+    pub(super) fn log_start(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
         let Some(flow) = workflow_of(parent) else { return Ok(()) };
-        let Some(mailbox) = self.mailbox(&parent.task.project)? else { return Ok(()) };
+        let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let id = parent.task.id;
         let children = self.store.children(id)?;
         let begins = effect.seq == 1;
@@ -156,14 +168,10 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// That it has ended, or why it waits.
-    pub(super) fn note_rest(
-        &self,
-        parent: &Stored,
-        effect: &PendingEffect,
-    ) -> Result<(), EngineError> {
+    /// Logs that a workflow has ended, or why it waits.
+    pub(super) fn log_rest(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
         let Some(flow) = workflow_of(parent) else { return Ok(()) };
-        let Some(mailbox) = self.mailbox(&parent.task.project)? else { return Ok(()) };
+        let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let (id, state) = (parent.task.id, &parent.state().name);
         let why = ["reason", "problem"].into_iter().find_map(|field| parent.text(field));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -173,22 +181,21 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What the present state of a step means for the others.
-    pub(super) fn lead_on_from(
+    /// Applies the present state of a step to the other steps.
+    pub(super) fn moved(
         &self,
         child: &Stored,
         step: &StepTask,
         parent: &Stored,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         if child.flag("sent_back") {
-            return self.lead_back(child, step, parent, now, pulse);
+            return self.send_back(child, step, parent, turn);
         }
         if is_manual(child) {
-            self.forget_early_signals(child, step, now)?;
+            discard_early_signals(self.store, self.settings, child, step, turn.now)?;
             if may_be_laid_out(child) {
-                self.lay_out(child, step, parent, pulse)?;
+                self.lay_out(child, step, parent, turn)?;
             }
             return Ok(());
         }
@@ -196,73 +203,74 @@ impl Engine<'_> {
             for need in self.store.needs(child.task.id)? {
                 let before = self.store.task(need.task)?;
                 if before.flag("open_to_veto") {
-                    self.ask_of(need.task, FOLLOWED, [], now)?;
+                    ask(self.store, need.task, FOLLOWED, [], turn.now)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A step that somebody does by hand: its worktree is made, and what it is about is written
-    /// down, with the command that begins it.
+    /// Lays out a manual step: makes its worktree, and writes its assignment with the command that
+    /// begins it.
     fn lay_out(
         &self,
         child: &Stored,
         step: &StepTask,
         parent: &Stored,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         let (Some(project), Some(flow)) =
-            (self.projects.find(&child.task.project)?, workflow_of(parent))
+            (self.settings.find(&child.task.project)?, workflow_of(parent))
         else {
             return Ok(());
         };
         let job = JobId::Activity { task: child.task.id, seq: child.task.entered };
-        let plan = self.lay_out_plan(child, job, &project)?;
-        let Some(folder) = plan.workspace.as_ref().map(|workspace| workspace.worktree.clone())
+        let spec = self.specs.lay_out(child, job, &project)?;
+        let Some(folder) = spec.workspace.as_ref().map(|workspace| workspace.worktree.clone())
         else {
             return Ok(());
         };
-        self.site.begin(&plan)?;
+        self.site.begin(&spec)?;
         let retry = child.text("retry_context").unwrap_or_default();
         let words = assignment(&flow, &step.spec, retry);
         let found = child.text("diagnostic").unwrap_or_default();
         let unproven = assignment::check_findings(found);
         let words = format!("{words}{unproven}\n{}\n", assignment::signal(&step.spec.signal));
         let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
-        let command = self.manual(step).map(|words| manual_command(&words, &folder, &file));
+        let command =
+            self.interactive_command(step).map(|words| manual_command(&words, &folder, &file));
         let shown = command.clone().unwrap_or_else(|| format!("see {}", file.display()));
         let again = found.lines().next().map(|found| format!("is not proven ({found}) and "));
         let text =
             format!("{} {}is done by hand: {shown}", step.spec.id, again.unwrap_or_default());
-        pulse.notices.push(Notice { task: Some(child.task.id), urgent: false, text });
+        turn.notice(Some(child.task.id), text);
         if let Some(command) = command {
             let name = child.task.id.to_string();
-            pulse.manual_steps.push(ManualStep { name, folder: project.path.clone(), command });
+            turn.report.manual_steps.push(ManualStep {
+                name,
+                folder: project.path.clone(),
+                command,
+            });
         }
         Ok(())
     }
 
-    /// What begins an agent in front of a person, without the prompt; none where no worker has such
-    /// an agent.
-    fn manual(&self, step: &StepTask) -> Option<Vec<String>> {
+    /// The command that starts an agent for a person, without the prompt; none where no worker has
+    /// such an agent.
+    fn interactive_command(&self, step: &StepTask) -> Option<Vec<String>> {
         let fits = |setup: &&WorkerSetup| match &step.spec.worker {
             Some(name) => setup.worker.name == *name,
             None => true,
         };
         let able = |setup: &&WorkerSetup| setup.worker.capabilities.contains(&step.spec.role);
-        let workers = || self.config.workers.iter().filter(fits);
+        let workers = || self.workers.iter().filter(fits);
         let setup = workers().find(able).or_else(|| workers().next())?;
         interactive(&agent_setup(setup)?)
     }
 
-    /// All that the step's gate has ever said against it, the oldest first. Every failure keeps its
-    /// words, also one that asks a person instead of leading back.
-    fn all_feedback(
-        &self,
-        child: &Stored,
-        step: &StepTask,
-    ) -> Result<Vec<GateFeedback>, EngineError> {
+    /// All feedback of the step's gate, the oldest first. Every failure has its feedback, even one
+    /// that asks a person instead of sending steps back.
+    fn all_feedback(&self, child: &Stored, step: &StepTask) -> Result<Vec<GateFeedback>> {
         if rounds(child) == 0 {
             return Ok(Vec::new());
         }
@@ -270,55 +278,54 @@ impl Engine<'_> {
         let feedback = kept.iter().filter(|artifact| artifact.name == "feedback");
         let texts = feedback.filter_map(|artifact| Some((artifact.seq, artifact.value.as_str()?)));
         let gate = step.gate_id();
-        let said = texts.zip(1_u32..).map(|((seq, said), round)| {
-            let text = format!("## Gate {gate}, failure {round}\n\n{}\n", said.trim());
+        let all = texts.zip(1_u32..).map(|((seq, text), round)| {
+            let text = format!("## Gate {gate}, failure {round}\n\n{}\n", text.trim());
             GateFeedback { seq, round, text }
         });
-        Ok(said.collect())
+        Ok(all.collect())
     }
 
-    /// Feedback belongs into the folder before anybody is led back. It is written for the record
-    /// that brought it and for no later one: by then a person may have changed the file, or the
-    /// reason that chose its place is forgotten.
+    /// Writes feedback to the mailbox before steps go back. It is written with the record that
+    /// carries it and never later: a person may have changed the file by then, or the reason that
+    /// chose its path is gone.
     fn write_feedback(
         &self,
         mailbox: &Mailbox,
         child: &Stored,
         step: &StepTask,
         entry: &HistoryEntry,
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let all = self.all_feedback(child, step)?;
-        let Some(said) = all.iter().find(|said| said.seq == entry.seq) else { return Ok(()) };
+        let Some(latest) = all.iter().find(|one| one.seq == entry.seq) else { return Ok(()) };
         let reason = entry.record.fields.get("failed_for").and_then(Value::as_str);
         let reason = reason.or(child.text("failed_for"));
         let gate = step.spec.gate.as_ref();
         if let Some(back) = gate.and_then(|gate| gate.retry_route(reason)) {
-            mailbox.write_feedback(&back.retry_context_path, said.round, &said.text)?;
+            mailbox.write_feedback(&back.retry_context_path, latest.round, &latest.text)?;
         }
         Ok(())
     }
 
-    /// A gate has failed: the step that it leads back to starts again with all that come after it,
-    /// and no other. The line in the log comes first, because nobody would write it after a
-    /// crash: the step has left the state that asks for it.
-    fn lead_back(
+    /// Handles a failed gate: the step that it sends the work back to starts again with all steps
+    /// after it, and no other. The log comes first, because no turn would write it after a crash:
+    /// by then the step has left the state that asks for it.
+    fn send_back(
         &self,
         child: &Stored,
         step: &StepTask,
         parent: &Stored,
-        now: Instant,
-        pulse: &mut TurnReport,
-    ) -> Result<(), EngineError> {
+        turn: &mut Turn,
+    ) -> Result<()> {
         let gate = step.spec.gate.as_ref();
         let Some(back) = gate.and_then(|gate| gate.retry_route(child.text("failed_for"))) else {
-            self.ask_of(child.task.id, RESET, [], now)?;
+            ask(self.store, child.task.id, RESET, [], turn.now)?;
             return Ok(());
         };
-        let said = self.all_feedback(child, step)?;
+        let all = self.all_feedback(child, step)?;
         let Some(target) = &back.to else {
             let feedback = child.text("feedback").unwrap_or_default();
             let reason = format!("gate {} of {} failed: {feedback}", step.gate_id(), step.spec.id);
-            self.ask_of(parent.task.id, ABORT, [("reason", json!(reason))], now)?;
+            ask(self.store, parent.task.id, ABORT, [("reason", json!(reason))], turn.now)?;
             return Ok(());
         };
         let children = self.store.children(parent.task.id)?;
@@ -330,16 +337,16 @@ impl Engine<'_> {
         let is_reset =
             |other: &&Stored| other.text("step").is_some_and(|step| names.contains(step));
         let again: Vec<&Stored> = children.iter().filter(is_reset).collect();
-        let told = [Some(target.as_str()), child.text("step")];
+        let informed = [Some(target.as_str()), child.text("step")];
         let events: Vec<(TaskId, Event)> = again
             .iter()
             .map(|other| {
-                let event = if told.contains(&other.text("step")) {
+                let event = if informed.contains(&other.text("step")) {
                     let before = other.text("retry_context").unwrap_or_default().to_owned();
-                    let all = said.iter().fold(before, |before, said| joined(&before, &said.text));
-                    asked(RESET, [("retry_context", json!(all))])
+                    let context = all.iter().fold(before, |before, one| joined(&before, &one.text));
+                    request(RESET, [("retry_context", json!(context))])
                 } else {
-                    asked(RESET, [])
+                    request(RESET, [])
                 };
                 (other.task.id, event)
             })
@@ -349,17 +356,17 @@ impl Engine<'_> {
             step.gate_id(),
             reset.join(", ")
         );
-        if let Some(mailbox) = self.mailbox(&parent.task.project)? {
+        if let Some(mailbox) = self.settings.mailbox(&parent.task.project)? {
             let mark = format!("{}#{}-back", child.task.id, child.task.entered);
-            mailbox.record(&step.workflow, now, &text, &mark)?;
+            mailbox.record(&step.workflow, turn.now, &text, &mark)?;
         }
-        self.store.apply_each(&events, now)?;
-        pulse.notices.push(Notice { task: Some(child.task.id), urgent: false, text });
+        self.store.apply_each(&events, turn.now)?;
+        turn.notice(Some(child.task.id), text);
         Ok(())
     }
 
-    /// What the breaker of a workflow says, if it trips.
-    pub(super) fn tripped(&self, parent: &Stored) -> Result<Option<String>, EngineError> {
+    /// Why the breaker of a workflow trips, if it does.
+    pub(super) fn tripped(&self, parent: &Stored) -> Result<Option<String>> {
         let Some(Workflow { breaker, .. }) = workflow_of(parent) else { return Ok(None) };
         if breaker.cost_micros.is_none() && breaker.failures.is_none() {
             return Ok(None);
@@ -379,22 +386,22 @@ impl Engine<'_> {
         Ok(over.then(|| format!("its gates have failed {failures} times")))
     }
 
-    /// The steps have heard that it runs. A person who lets it go on has seen what tripped the
-    /// breaker, so that counts no more.
-    pub(super) fn set_led(&self, parent: &Stored, now: Instant) -> Result<(), EngineError> {
+    /// Marks the steps as told. A person who resumes a workflow has seen what tripped the breaker,
+    /// so that counts no more.
+    pub(super) fn set_led(&self, parent: &Stored, now: Instant) -> Result<()> {
         if self.tripped(parent)?.is_none() {
-            self.ask_of(parent.task.id, LED, [], now)?;
+            ask(self.store, parent.task.id, LED, [], now)?;
             return Ok(());
         }
         let counted = self.store.count_children(parent.task.id)?;
         let failures = self.failures_of(parent)?;
         let fields =
             [(FORGIVEN_FAILURES, json!(failures)), (FORGIVEN_COST, json!(counted.cost_micros))];
-        self.ask_of(parent.task.id, LED, fields, now)?;
+        ask(self.store, parent.task.id, LED, fields, now)?;
         Ok(())
     }
 
-    fn failures_of(&self, parent: &Stored) -> Result<i64, EngineError> {
+    fn failures_of(&self, parent: &Stored) -> Result<i64> {
         let children = self.store.children(parent.task.id)?;
         Ok(children.iter().map(|child| i64::from(rounds(child))).sum())
     }
@@ -418,22 +425,22 @@ fn manual_command(words: &[String], folder: &Path, file: &Path) -> String {
     )
 }
 
-/// What was said before and what is said now, the latest whole and of the older as much as fits.
-fn joined(before: &str, said: &str) -> String {
-    if before.contains(said) {
+/// The earlier feedback and the new one; of the earlier, as much as fits.
+fn joined(before: &str, new: &str) -> String {
+    if before.contains(new) {
         return before.to_owned();
     }
-    let text = if before.is_empty() { said.to_owned() } else { format!("{before}\n{said}") };
+    let text = if before.is_empty() { new.to_owned() } else { format!("{before}\n{new}") };
     let from = text.ceil_char_boundary(text.len().saturating_sub(RETRY_CONTEXT_BYTES));
     text[from..].to_owned()
 }
 
-/// A record of a step's history in one line that says what happened, by whom, and why.
+/// A record of a step's history as a log line: what happened, by whom, and why.
 fn line(step: &StepTask, entry: &HistoryEntry) -> String {
     let record = &entry.record;
     let from = record.from.as_deref().unwrap_or("nothing");
-    let said = |name: &str| record.fields.get(name).and_then(Value::as_str);
-    let why = ["feedback", "diagnostic", "reason", "note"].into_iter().find_map(said);
+    let text = |name: &str| record.fields.get(name).and_then(Value::as_str);
+    let why = ["feedback", "diagnostic", "reason", "note"].into_iter().find_map(text);
     let gate = step.gate_id();
     let at = if gate.is_empty() { String::new() } else { format!(" (gate {gate})") };
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();

@@ -1,49 +1,55 @@
-//! Worktrees that should be gone: the state of their task says so, and nobody took them away in
-//! time.
+//! Removes worktrees that should be gone: the state of their task says so, and their clean-up did
+//! not happen.
 //!
-//! It begins nothing but clean-ups, which save what they take away, and only for worktrees that
-//! were made for a task.
+//! It begins nothing but clean-ups, which save what they remove, and only for worktrees that were
+//! made for a task.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use banksman_core::lifecycle::EntryEffect;
 
-use super::{Engine, EngineError, Project};
+use super::job::{JobSpecs, has_other_job};
+use super::{Engine, Result};
 use crate::exec::job::{JobId, JobSpec};
-use crate::exec::site::JobStatus;
+use crate::exec::site::{JobStatus, Site};
 use crate::exec::worktree::mark::TaskWorktree;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 /// Clean-ups that one sweep begins; the next one goes on.
 const AT_ONCE: usize = 10;
 
-impl Engine<'_> {
-    /// Begins to put away what is left over, and answers how many worktrees that are. Each is saved
-    /// before it goes.
-    pub fn sweep(&self) -> Result<usize, EngineError> {
+pub(super) struct Sweep<'a> {
+    store: &'a Store,
+    site: &'a dyn Site,
+    specs: JobSpecs<'a>,
+}
+
+impl<'a> Sweep<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store, site: engine.site, specs: JobSpecs::new(engine) }
+    }
+
+    /// Begins the clean-ups, each of which saves its worktree before it removes it. A fault of one
+    /// worktree does not keep the others; the first one is returned at the end.
+    pub(super) fn begin_clean_ups(&self) -> Result<()> {
         let repos = self.store.projects()?.into_iter().map(|(_, path)| PathBuf::from(path));
         let repos: Vec<PathBuf> = repos.collect();
-        let mut projects = BTreeMap::new();
-        let mut begun = 0;
+        let (mut begun, mut result) = (0, Ok(()));
         for worktree in self.site.worktrees(&repos)? {
-            if let Some(plan) = self.plan_for_left_over(worktree, &mut projects)? {
-                self.site.begin(&plan)?;
-                begun += 1;
+            let spec = self.clean_up_of(worktree);
+            match spec.and_then(|spec| Ok(spec.map(|spec| self.site.begin(&spec)).transpose()?)) {
+                Ok(is_begun) => begun += usize::from(is_begun.is_some()),
+                Err(fault) => result = result.and(Err(fault)),
             }
             if begun == AT_ONCE {
                 break;
             }
         }
-        Ok(begun)
+        result
     }
 
-    /// How to put a worktree away, if it is time for that.
-    fn plan_for_left_over(
-        &self,
-        worktree: TaskWorktree,
-        projects: &mut BTreeMap<String, Option<Project>>,
-    ) -> Result<Option<JobSpec>, EngineError> {
+    /// The clean-up of a worktree, if its task wants one.
+    fn clean_up_of(&self, worktree: TaskWorktree) -> Result<Option<JobSpec>> {
         let stored = match self.store.task(worktree.task) {
             Ok(stored) => stored,
             // Not ours to judge: another store may have used the folder.
@@ -55,18 +61,17 @@ impl Engine<'_> {
             return Ok(None);
         }
         let job = JobId::CleanUp { task: worktree.task, seq: stored.task.version };
-        if self.site.look(job)? != JobStatus::Absent || self.is_in_the_way(job)? {
+        if self.site.look(job)? != JobStatus::Absent || has_other_job(self.site, job)? {
             return Ok(None);
         }
-        let Some(mut plan) = self.clean_up_plan(&stored, job, projects)? else { return Ok(None) };
-        let Some(workspace) = &mut plan.workspace else { return Ok(None) };
-        let is_noted = worktree.repo.as_ref() == Some(&workspace.repo);
-        if !is_noted && workspace.worktree != worktree.path {
+        let Some(mut spec) = self.specs.clean_up(&stored, job)? else { return Ok(None) };
+        let Some(workspace) = &mut spec.workspace else { return Ok(None) };
+        let is_on_record = worktree.repo.as_ref() == Some(&workspace.repo);
+        if !is_on_record && workspace.worktree != worktree.path {
             return Ok(None);
         }
-        // A note counts more than a template, which may have been another one when the worktree was
-        // made.
+        // The path on record counts more than the template, which may have changed since.
         workspace.worktree = worktree.path;
-        Ok(Some(plan))
+        Ok(Some(spec))
     }
 }

@@ -1,8 +1,7 @@
-//! What wakes `up`: a change in the store, a job that has ended, a file in a workflow's folder of
-//! signals, a signal to the process. Between them it sleeps and uses no processor.
+//! The waker of `up`: a change in the store, a job that has ended, a file in a folder of signals, a
+//! signal to the process. Between them `up` sleeps and uses no processor.
 //!
-//! A wake is never the only way to hear of something: whatever is missed here is found by the next
-//! regular turn.
+//! Nothing depends on a wake: the next regular turn finds what was missed here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,10 +29,10 @@ pub enum WakeReason {
     Stop,
 }
 
-/// How long a waiter sits in the store before it looks whether anybody still listens.
+/// How long a thread waits for the store before it checks whether the receiver is gone.
 const SIT: Duration = Duration::from_secs(30);
-/// Folders of signals that are watched at once. A system lets one person watch some thousands, and
-/// he has other programs.
+/// Folders of signals that are watched at once. A system allows some thousands for all programs of
+/// a user.
 const FOLDERS: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +43,7 @@ pub enum WakeError {
     Signals(#[source] io::Error),
 }
 
-/// Everything that `up` sleeps on.
+/// Everything that can wake `up`.
 pub struct Waker {
     receiver: Receiver<WakeReason>,
     sender: Sender<WakeReason>,
@@ -52,13 +51,13 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// `ended` is the folder in which keepers leave a mark when their job is over.
+    /// `ended` is the folder in which keepers leave a marker when their job is over.
     pub fn hang(store: &Store, ended: &Path) -> Result<Self, WakeError> {
         let (sender, receiver) = mpsc::channel();
         listen_to_store(store.clone(), sender.clone());
         listen_to_signals(sender.clone())?;
         let on_news = sender.clone();
-        // When nobody listens any more, the watcher goes with the listener.
+        // The watcher is dropped with the receiver.
         let mut folders = Folders::watched_by(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
                 on_news.send(WakeReason::Look).unwrap_or_default();
@@ -68,10 +67,10 @@ impl Waker {
         Ok(Self { receiver, sender, folders })
     }
 
-    /// From now on these folders of signals wake as well, and no others. To be called on every
-    /// turn: a folder that was not there, or that was replaced, is watched from the turn after
-    /// it appeared. What lay in a folder before it was watched is not missed, because watching
-    /// a new one is itself a wake. Beyond the bound folders are left to the regular turns.
+    /// Watches these folders of signals and no others. To be called on every turn: a folder that
+    /// was created or replaced is watched from the turn after it appeared. Files that were in a
+    /// folder before are not missed, because watching a new folder is itself a wake. Folders beyond
+    /// the bound are left to the regular turns.
     pub fn watch_signals(&mut self, folders: &[PathBuf]) {
         if self.folders.follow(folders) {
             // The receiver is our own.
@@ -92,19 +91,18 @@ impl Waker {
     }
 }
 
-/// The folders in which a change is heard.
+/// The folders that are watched.
 struct Folders {
     watcher: RecommendedWatcher,
     signals: BTreeMap<PathBuf, Identity>,
 }
 
-/// Which folder it is that has a name: the system watches the folder, and another one may take its
-/// name.
+/// The folder behind a path: the system watches the folder, and another one may take its path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
     inode: u64,
-    /// Numbers of folders that are gone are given out again.
+    /// Numbers of removed folders are used again.
     created: Option<SystemTime>,
 }
 
@@ -122,7 +120,7 @@ impl Folders {
         Ok(Self { watcher, signals: BTreeMap::new() })
     }
 
-    /// Says whether a folder came to those that are watched.
+    /// Returns whether a folder was added.
     fn follow(&mut self, wanted: &[PathBuf]) -> bool {
         let there = wanted.iter().filter_map(|folder| Some((folder, Identity::of(folder)?)));
         let there: BTreeMap<&PathBuf, Identity> = there.take(FOLDERS).collect();
@@ -130,7 +128,7 @@ impl Folders {
         self.signals.retain(|folder, identity| {
             let stays = there.get(folder) == Some(identity);
             if !stays {
-                // The system has already let go of a folder that is gone.
+                // The system has already stopped watching a folder that is gone.
                 drop(watcher.unwatch(folder));
             }
             stays
@@ -140,8 +138,8 @@ impl Folders {
             if self.signals.contains_key(folder) {
                 continue;
             }
-            // One that cannot be watched, such as for want of a free place, is tried again on the
-            // next turn.
+            // A folder that cannot be watched, for example because of the system's limit, is tried
+            // again on the next turn.
             if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
                 self.signals.insert(folder.clone(), identity);
                 came = true;
@@ -151,8 +149,8 @@ impl Folders {
     }
 }
 
-/// Each turn lists folders, takes marks away and moves signals into a folder that it makes for
-/// them, which must not be a reason for another turn. An error may mean that events were lost.
+/// Each turn lists folders, removes markers and moves signals into a folder that it creates, which
+/// must not cause another turn. An error may mean that events were lost.
 fn is_news(event: &notify::Result<notify::Event>) -> bool {
     let Ok(event) = event else { return true };
     let is_own = event.kind.is_access()
@@ -183,8 +181,7 @@ fn listen_to_signals(sender: Sender<WakeReason>) -> Result<(), WakeError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(WakeError::Signals)?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            // A keeper that is killed leaves no mark in the folder; its parent hears of it all the
-            // same.
+            // A keeper that is killed leaves no marker, but its parent gets this signal.
             let wake = if signal == SIGCHLD { WakeReason::Look } else { WakeReason::Stop };
             if sender.send(wake).is_err() {
                 return;

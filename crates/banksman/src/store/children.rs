@@ -12,7 +12,7 @@ use super::apply::{Add, Applied, Edge, add_in, apply_to, load_for_update};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
 use super::query::Progress;
-use super::row::{Stored, lifecycle_version, stored};
+use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
 
 /// One of several tasks that are added together. It names tasks before it by their index in the
@@ -173,7 +173,9 @@ impl Store {
     pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
             let rows = conn.query(sql::WAITING_CHILDREN, &[at_most.into()])?;
-            rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
+            let children = rows.iter().map(|row| read(conn, &self.definitions, row));
+            // A damaged one must not hide the others.
+            children.filter(|child| !child.as_ref().is_err_and(is_damage)).collect()
         })
     }
 

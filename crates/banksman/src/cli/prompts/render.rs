@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
     };
     let rendered = runtime.engine().render(args.task, &wish, now)?;
     let rendered = rendered.map_err(|message| Failure::Input { message, hint })?;
-    let told = &rendered.told;
+    let told = &rendered.prompt;
     context.out.answer(|| document(context, &rendered), || sanitize_lines(&told.text))?;
     let from = origin(context, told.file.as_deref());
     context.out.say(&sanitize(&format!(
@@ -71,7 +71,7 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
 }
 
 fn document(context: &Context, rendered: &PromptPreview) -> Value {
-    let told = &rendered.told;
+    let told = &rendered.prompt;
     let cut = |cut: &Truncation| json!({ "part": cut.part, "leftOut": cut.left_out, "of": cut.of });
     json!({
         "template": told.template,

@@ -1,6 +1,6 @@
-//! What a reviewer is told and in which shape it answers: about a task as it stands, or about the
-//! step of a workflow at its gate. In the first pass nobody hears a word of the others, in a debate
-//! everybody hears all of them.
+//! The prompt of a reviewer and the schema of its answer: about a task, or about the step of a
+//! workflow at its gate. In the first pass no reviewer sees the verdicts of others; in a debate
+//! each sees all of them.
 
 use banksman_core::fence::fence;
 use banksman_core::panel::fields::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
@@ -10,23 +10,23 @@ use banksman_core::workflow::Gate;
 use serde_json::{Map, Value, json};
 
 use crate::engine::assignment::ReviewContext;
-use crate::engine::prompt::{RenderedPrompt, body_of, parts_of_step, tell, written};
+use crate::engine::prompt::{RenderedPrompt, item_body, parts_of_step, render, written};
 use crate::prompts::{PromptError, Prompts, built_in};
 use crate::store::Stored;
 
 /// The templates of the first pass and of a debate.
 const REVIEWER: &str = "reviewer";
 const DEBATE: &str = "debate";
-/// What is judged: a task, or a step at its gate.
+/// The template for the work: of a task, or of a step at its gate.
 const TASK: &str = "task";
 const GATE: &str = "gate";
 
-/// Of what is on record about a task under review, in bytes.
+/// The fields of a task under review, in bytes.
 const RECORD_BYTES: usize = 16_000;
-/// What panels have said before: a reviewer's first word is its own.
+/// Fields of earlier panels, which a reviewer does not see: its first verdict is its own.
 const SAID_BY_PANELS: [&str; 3] = [VERDICTS, CONCERNS, SUMMARY];
 
-/// What changes in the words if there are others.
+/// The words that depend on whether there are other reviewers.
 struct Company {
     who: &'static str,
     others: &'static str,
@@ -64,7 +64,7 @@ pub(in crate::engine) fn for_review(
         parts.push(PromptSection::new("what you said", transcript(panel, is_own)));
         parts.push(PromptSection::new("what all reviewers said", transcript(panel, |_| true)));
     }
-    tell(prompts, template, &parts, |texts| {
+    render(prompts, template, &parts, |texts| {
         let [brief, rest @ ..] = texts else { return Vec::new() };
         let (work, debate) = rest.split_at(length);
         let work = match gate {
@@ -73,13 +73,13 @@ pub(in crate::engine) fn for_review(
         };
         let mut values = setting(review);
         values.extend([("brief", brief.clone()), ("base", base.to_owned()), ("work", work)]);
-        let said = ["own", "others"].into_iter().zip(debate);
-        values.extend(said.map(|(name, text)| (name, fence(text))));
+        let transcripts = ["own", "others"].into_iter().zip(debate);
+        values.extend(transcripts.map(|(name, text)| (name, fence(text))));
         values
     })
 }
 
-/// Who is asked by whom, in whose company.
+/// The values that name the reviewer, the place and the other reviewers.
 fn setting(review: &ReviewContext) -> Vec<(&'static str, String)> {
     let company = if review.panel.assignments.len() > 1 { AMONG_OTHERS } else { ALONE };
     let spec = review.gate.as_deref().and_then(|step| step.step.spec.gate.as_ref());
@@ -104,8 +104,8 @@ fn parts_of_task(parent: &Stored) -> Vec<PromptSection<'_>> {
     let task = &parent.task;
     vec![
         PromptSection::new("the title of the task", &task.title),
-        PromptSection::new("the text of the task", body_of(task)),
-        PromptSection::new("what is on record about the task", on_record(&task.fields))
+        PromptSection::new("the text of the task", item_body(task)),
+        PromptSection::new("what is on record about the task", fields(&task.fields))
             .at_most(RECORD_BYTES),
     ]
 }
@@ -118,7 +118,7 @@ fn values_of_task(parent: &Stored, texts: &[String]) -> Vec<(&'static str, Strin
     values
 }
 
-/// The line on the reasons that have a way back of their own, where the gate has any.
+/// The line about the reasons that choose where the work goes back to, if the gate has any.
 fn reason(gate: &Gate) -> String {
     let reasons: Vec<&str> = gate.reasons().collect();
     if reasons.is_empty() {
@@ -128,7 +128,7 @@ fn reason(gate: &Gate) -> String {
     format!("- `reason`: {words}: {}.\n", reasons.join(", "))
 }
 
-fn on_record(fields: &Map<String, Value>) -> String {
+fn fields(fields: &Map<String, Value>) -> String {
     let shown: Map<String, Value> = fields
         .iter()
         .filter(|(name, _)| !SAID_BY_PANELS.contains(&name.as_str()))
@@ -140,25 +140,25 @@ fn on_record(fields: &Map<String, Value>) -> String {
     format!("{:#}", Value::Object(shown))
 }
 
-/// What the last panel of a task has left open or suggested, for whoever works next; without what
-/// it is told anyway. A panel that lets the work pass sends it nowhere with feedback, so this is
-/// the only way by which its words arrive.
-pub(in crate::engine) fn advice(fields: &Map<String, Value>, told: &[&str]) -> String {
+/// Open concerns and suggestions of a task's last panel, for the next agent, without texts that it
+/// gets anyway. A panel that lets the work pass sends no feedback, so its suggestions arrive only
+/// this way.
+pub(in crate::engine) fn advice(fields: &Map<String, Value>, known: &[&str]) -> String {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
-    let who = |said: &Value| said[fields::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
+    let who = |entry: &Value| entry[fields::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
     let concerns = list(CONCERNS)
-        .filter_map(|said| Some((who(said), "is concerned", said[CONCERN].as_str()?)));
-    let suggestions = list(VERDICTS).flat_map(|said| {
-        let texts = said[SUGGESTIONS].as_array().into_iter().flatten();
-        texts.filter_map(Value::as_str).map(move |text| (who(said), "suggests", text))
+        .filter_map(|entry| Some((who(entry), "is concerned", entry[CONCERN].as_str()?)));
+    let suggestions = list(VERDICTS).flat_map(|entry| {
+        let texts = entry[SUGGESTIONS].as_array().into_iter().flatten();
+        texts.filter_map(Value::as_str).map(move |text| (who(entry), "suggests", text))
     });
-    let is_new = |text: &str| !told.iter().any(|other| other.contains(text));
+    let is_new = |text: &str| !known.iter().any(|other| other.contains(text));
     let all = concerns.chain(suggestions).filter(|(_, _, text)| is_new(text));
     all.map(|(who, says, text)| format!("{who} {says}: {text}\n")).collect()
 }
 
-/// The shape of the answer. A gate whose ways back go by reasons is told one of them, so that none
-/// has to be guessed.
+/// The schema of the answer. For a gate with reasons it asks for one of them, so that none has to
+/// be guessed.
 pub(in crate::engine) fn schema(review: &ReviewContext) -> Value {
     let template = if review.round > 0 { DEBATE } else { REVIEWER };
     let schema = built_in(template).and_then(|shipped| shipped.schema);

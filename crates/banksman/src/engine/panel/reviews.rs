@@ -1,6 +1,5 @@
-//! Seats: each is a task of its own, with a lease, a run and retries like any other. Here they are
-//! made, and what they have answered becomes the record that `core::panel` decides on. Nothing is
-//! decided here.
+//! Reviews: each is a task of its own, with a lease, a run and retries like any other. This module
+//! creates them and makes the record that `core::panel` decides on. Nothing is decided here.
 
 use std::sync::Arc;
 
@@ -16,26 +15,26 @@ use serde_json::{Value, json};
 
 use super::roster::REVIEWER;
 use crate::config::Panels;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 use crate::store::{Add, Definition, IdempotencyKey, NewChild, Stored};
 
-/// The lifecycle of a seat.
+/// The lifecycle of a review.
 pub(in crate::engine) const REVIEW: &str = "seat";
 /// Its setting for the time of one answer.
 pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
 
-/// The part of a state's own bound that is left to tell a person what there is: at the bound itself
-/// the lifecycle moves on without it.
+/// The part of a state's timeout that is left to ask a person: at the timeout itself the lifecycle
+/// moves on.
 const LAST_PART: i64 = 30;
-/// Of a task's title that its seats repeat, in bytes.
+/// The part of a task's title that the titles of its reviews repeat, in bytes.
 const TITLE_BYTES: usize = 400;
-/// Of an answer where it stands in a line, in bytes.
+/// An answer in a line, in bytes.
 const LINE_BYTES: usize = 200;
 
-/// What an agent has answered is in the shape of its schema; should it not be, it is no verdict.
+/// The schema shapes the answers of agents; one that does not fit is no verdict.
 const UNREADABLE: &str = "its answer cannot be read";
 
-/// A seat that is to be made.
+/// A review to create.
 pub(super) struct Invitation {
     pub(super) reviewer: String,
     pub(super) brief: String,
@@ -74,7 +73,7 @@ impl Response {
     }
 }
 
-/// Whether the seat was made for the stay that the task is in.
+/// Whether the review belongs to the task's present stay in its state.
 pub(super) fn is_of_this_stay(review: &Stored, parent: &Stored) -> bool {
     let does = parent.state().does.as_ref();
     let asked_at = review.task.fields.get("asked_at").and_then(Value::as_i64);
@@ -91,7 +90,7 @@ pub(in crate::engine) fn round_of(review: &Stored) -> usize {
     round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
 }
 
-/// The same reviewer in a round of the debate: a seat of its own, so that it begins with a fresh
+/// The same reviewer in a round of the debate: a review of its own, so that it begins with a fresh
 /// session and has its own time.
 pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     Invitation {
@@ -102,11 +101,7 @@ pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     }
 }
 
-pub(super) fn child(
-    parent: &Stored,
-    review: &Invitation,
-    panels: &Panels,
-) -> Result<NewChild, EngineError> {
+pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Result<NewChild> {
     let task = &parent.task;
     let (answer, patience) = match review.round {
         0 => (panels.verdict_timeout, panels.total_timeout),
@@ -137,7 +132,7 @@ pub(super) fn child(
         project: task.project.clone(),
         batch: task.batch.clone(),
         tags: review.tags.clone(),
-        // What is nearly finished goes before what is not begun.
+        // Work that is nearly finished goes before work that has not begun.
         priority: task.priority.saturating_add(1).min(limits::PRIORITY),
         parent: Some(task.id),
         fields: fields.as_object().cloned().unwrap_or_default(),
@@ -150,7 +145,7 @@ pub(super) fn child(
     Ok(NewChild { add, parent: None, after: Vec::new() })
 }
 
-/// The seats as one record. All of its times are later by as long as the panel has stood still.
+/// The reviews as one record. All of its times are later by as long as the panel was paused.
 pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still: Span) -> Panel {
     let mut panel = Panel {
         assignments: Vec::new(),
@@ -163,7 +158,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
         match round_of(review) {
             0 => panel.assignments.push(ReviewAssignment {
                 reviewer,
-                first_pass: word(review),
+                first_pass: first_pass(review),
                 replies: Vec::new(),
             }),
             round => {
@@ -183,8 +178,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
     panel
 }
 
-/// When a panel is over: after its own time, or shortly before the lifecycle moves on without an
-/// answer.
+/// When a panel ends: after its own time, or shortly before the lifecycle moves on without it.
 fn ends(parent: &Stored, most: Span) -> Instant {
     let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.bound.as_ref());
     let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);
@@ -192,7 +186,7 @@ fn ends(parent: &Stored, most: Span) -> Instant {
     parent.task.entered_at.plus(Span(bound.min(most.0)))
 }
 
-/// The answer of a seat; none: why there will be none; or else it is awaited.
+/// The answer of a review, or why there will be none; `None` while it is awaited.
 fn answer(review: &Stored) -> Option<Result<&Value, String>> {
     let why = || review.text("diagnostic").unwrap_or("it gave no answer");
     match review.state().kind {
@@ -208,23 +202,23 @@ fn answer(review: &Stored) -> Option<Result<&Value, String>> {
     }
 }
 
-/// What a reviewer has answered, in a line; none for an answer that cannot be read.
-pub(in crate::engine) fn in_a_line(answer: &Value) -> Option<String> {
-    let said = VerdictAnswer::deserialize(answer)
-        .map(|said| (said.verdict.as_str(), said.opinion.rationale))
+/// A reviewer's answer in a line; none for an answer that cannot be read.
+pub(in crate::engine) fn summary_line(answer: &Value) -> Option<String> {
+    let given = VerdictAnswer::deserialize(answer)
+        .map(|given| (given.verdict.as_str(), given.opinion.rationale))
         .or_else(|_| {
-            ReplyAnswer::deserialize(answer).map(|said| (said.response.as_str(), said.rationale))
+            ReplyAnswer::deserialize(answer).map(|given| (given.response.as_str(), given.rationale))
         });
-    let (word, why) = said.ok()?;
+    let (word, why) = given.ok()?;
     Some(line(&format!("{word}: {why}"), LINE_BYTES))
 }
 
-fn word(review: &Stored) -> FirstPass {
+fn first_pass(review: &Stored) -> FirstPass {
     match answer(review) {
         None => FirstPass::Awaited,
         Some(Err(why)) => FirstPass::Missing { why },
         Some(Ok(answer)) => match VerdictAnswer::deserialize(answer) {
-            Ok(said) => FirstPass::Given(said.verdict, said.opinion.bounded()),
+            Ok(given) => FirstPass::Given(given.verdict, given.opinion.bounded()),
             Err(_) => FirstPass::Missing { why: UNREADABLE.to_owned() },
         },
     }
@@ -235,9 +229,9 @@ fn reply(review: &Stored) -> DebateReply {
         None => DebateReply::Awaited,
         Some(Err(why)) => DebateReply::Missing { why },
         Some(Ok(answer)) => match ReplyAnswer::deserialize(answer) {
-            Ok(said) => {
-                let why = line(&said.rationale, limits::OPINION_TEXT_BYTES);
-                match said.response {
+            Ok(given) => {
+                let why = line(&given.rationale, limits::OPINION_TEXT_BYTES);
+                match given.response {
                     Response::Withdraw => DebateReply::Withdraw { why },
                     Response::Maintain => DebateReply::Maintain { why },
                 }

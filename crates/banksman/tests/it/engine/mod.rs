@@ -8,6 +8,7 @@ mod beside;
 pub(crate) mod cutting;
 pub(crate) mod driver;
 mod failing;
+mod faults;
 pub(crate) mod harness;
 mod held;
 mod killing;

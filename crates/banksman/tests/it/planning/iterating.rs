@@ -168,6 +168,6 @@ fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
     desk.until(id, "failed");
     let failed = desk.driver.store.task(id).expect("the task");
     let why = failed.text("diagnostic").expect("why");
-    assert!(why.starts_with("the task cannot take what it brought: "), "{why}");
+    assert!(why.starts_with("the task cannot take its results: "), "{why}");
     desk.until(WHOLE, "waiting");
 }

@@ -61,6 +61,12 @@ pub(super) struct Ground {
 }
 
 impl Ground {
+    /// Jobs of a node whose receipts cannot be read.
+    pub(super) fn unreadable(&self, node: usize) -> usize {
+        let here = self.jobs.iter().filter(|((at, _), _)| *at == node);
+        here.filter(|(_, job)| matches!(job.phase, Phase::Unreadable)).count()
+    }
+
     pub(super) fn new(chance: Chance, clocks: Clocks, now: Instant, nodes: usize) -> Self {
         Self {
             now,

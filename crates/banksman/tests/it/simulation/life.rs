@@ -374,6 +374,7 @@ impl Life {
     /// next one is a new one.
     fn pulse(&mut self, node: usize, fault: Option<Fault>) -> String {
         let (now, before) = (self.now(), self.before());
+        let unreadable = self.ground.borrow().unreadable(node);
         let (call, write) = match fault {
             Some(Fault::Call(at, how)) => (Some((at, how)), None),
             Some(Fault::Write(at)) => (None, Some(at)),
@@ -407,6 +408,10 @@ impl Life {
             }
             Ok(Ok(pulse)) => {
                 if !has_failed {
+                    if pulse.faults > unreadable {
+                        let what = format!("node {node} has faults of its own: {pulse:?}");
+                        self.ground.borrow_mut().breaks(what);
+                    }
                     self.look_at_pulse(node, &before, &pulse, now);
                 }
                 let line = told(node, &pulse);

@@ -1,4 +1,4 @@
-//! Everything that a job needs to know, put together once before it begins.
+//! Job specs: everything that a keeper needs to know, put together once before its job begins.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,76 +11,110 @@ use banksman_core::policy::Action;
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
-use super::assignment::{self, Assignment, branch_of, place};
-use super::collect::PR_HEAD;
-use super::dispatch::ClaimedRun;
-use super::planning::is_spike;
-use super::policy::{allowed_in_words, guard, waited_for_permission};
+use super::assignment::{self, Assignment, Assignments, branch_of};
+use super::manual::DONE_IN;
+use super::planning::{context_of, is_spike};
+use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
+use super::project::Settings;
 use super::prompt::RenderedPrompt;
+use super::run_end::PR_HEAD;
+use super::run_start::ClaimedRun;
 use super::steps::{is_driven_manually, may_be_laid_out, workflow_of};
-use super::{Engine, EngineError, Project, prompt};
+use super::workers::{agent_setup, evaluator_of_run, judge_of_manual_step};
+use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::agent::{AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage};
+use crate::exec::agent::{AgentRequest, McpServer, PriorUsage};
 use crate::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
 };
+use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts, for_role};
-use crate::store::{PastRun, Stored};
+use crate::store::{PastRun, Store, StoreError, Stored};
 
-pub(super) type Known = BTreeMap<String, Option<Project>>;
+/// Earlier runs whose failures the next one is told of.
+pub(super) const RUNS_TOLD: i64 = 8;
 
-/// What an agent is told, and what its run takes over from the ones before it.
+/// Why there is no spec.
+pub(super) enum SpecError {
+    /// The task cannot have such a job as things are, which is reported to the task.
+    Impossible(String),
+    /// The engine failed to make it.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for SpecError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<StoreError> for SpecError {
+    fn from(error: StoreError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<PromptError> for SpecError {
+    fn from(error: PromptError) -> Self {
+        Self::Impossible(error.to_string())
+    }
+}
+
+/// The prompt of a run, and what the run takes over from earlier ones.
 pub(super) struct Briefing {
-    pub(super) told: RenderedPrompt,
+    pub(super) prompt: RenderedPrompt,
     pub(super) schema: Option<Value>,
-    /// The session in which it goes on.
+    /// The session that it resumes.
     pub(super) session: Option<String>,
     before: PriorUsage,
-    /// All of the task's text.
+    /// The task's whole body.
     body: String,
     checks: Verification,
-    /// What people have allowed on this task.
+    /// The permissions of this task.
     allowed: Vec<Action>,
-    /// Whether only that was missing.
+    /// Whether the last run only waited for one of them.
     waited_for_permission: bool,
 }
 
-/// Runs whose failures the next one is told of.
-pub(super) const TOLD: i64 = 8;
+#[derive(Clone, Copy)]
+pub(super) struct JobSpecs<'a> {
+    store: &'a Store,
+    settings: Settings<'a>,
+    config: &'a EngineConfig,
+    assignments: Assignments<'a>,
+}
 
-impl Engine<'_> {
-    /// The plan of a run, or why there can be none.
-    pub(super) fn run_plan(
+impl<'a> JobSpecs<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        let (settings, assignments) = (engine.settings(), Assignments::new(engine));
+        Self { store: engine.store, settings, config: engine.config, assignments }
+    }
+
+    /// The job of a claimed run.
+    pub(super) fn run(
         &self,
         ClaimedRun { stored, run, worker, token }: &ClaimedRun,
-        projects: &mut Known,
         now: Instant,
-    ) -> Result<Result<JobSpec, String>, EngineError> {
-        let Some(setup) = self.worker(worker) else {
-            return Ok(Err(format!("there is no worker `{worker}` on this machine any more")));
+    ) -> Result<JobSpec, SpecError> {
+        let Some(setup) = workers::find(&self.config.workers, worker) else {
+            let reason = format!("there is no worker `{worker}` on this machine any more");
+            return Err(SpecError::Impossible(reason));
         };
-        let project = self.project(&stored.task.project, projects)?.cloned();
-        let agents = project.as_ref().map_or(&self.config.agents, |project| &project.agents);
-        let past = self.store.past_runs(stored.task.id, TOLD)?;
+        let project = self.settings.find(&stored.task.project)?;
+        let agents = self.settings.of(project.as_ref());
         let lease = stored.task.lease.as_ref();
         let Some(lease) = lease.filter(|lease| lease.epoch == run.epoch) else {
-            return Ok(Err("its lease is gone".to_owned()));
+            return Err(SpecError::Impossible("its lease is gone".to_owned()));
         };
-        let assignment = self.assignment(stored)?;
-        let work =
-            self.agent_work(stored, setup, (project.as_ref(), agents), &assignment, &past)?;
-        let work = match work {
-            Ok(work) => work,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let assignment = self.assignments.of(stored)?;
+        let work = self.agent_work(stored, setup, (project.as_ref(), agents), &assignment)?;
         let workspace =
             project.as_ref().map(|project| self.workspace(stored, project, &assignment));
-        let workspace = workspace.transpose()?;
-        let plan = JobSpec {
+        Ok(JobSpec {
             job: run.to_string(),
             task: run.task.to_string(),
-            workspace,
+            workspace: workspace.transpose()?,
             work: JobWork::Agent(Box::new(work)),
             lease: Some(LeaseConfig {
                 expires_at: lease.expires_at,
@@ -91,8 +125,7 @@ impl Engine<'_> {
             limits: RunLimits { wall_ms: wall(&assignment, agents), ..limits(agents) },
             env: environment(&stored.task, Some(token)),
             pass: agents.pass.clone(),
-        };
-        Ok(Ok(plan))
+        })
     }
 
     fn agent_work(
@@ -101,45 +134,28 @@ impl Engine<'_> {
         worker: &WorkerSetup,
         (project, agents): (Option<&Project>, &Agents),
         assignment: &Assignment,
-        past: &[PastRun],
-    ) -> Result<Result<AgentWork, String>, EngineError> {
+    ) -> Result<AgentWork, SpecError> {
         let Some(setup) = agent_setup(worker) else {
-            return Ok(Err(format!("the agent `{}` is not known", worker.agent)));
+            let reason = format!("the agent `{}` is not known", worker.agent);
+            return Err(SpecError::Impossible(reason));
         };
-        let briefing = self.briefing(
-            stored,
-            Some(worker),
-            (project, agents),
-            assignment,
-            past,
-            role_of(stored),
-        )?;
+        let briefing =
+            self.briefing(stored, Some(worker), (project, agents), assignment, role_of(stored))?;
         let prompts = prompts_of(project);
-        let told = |error: PromptError| error.to_string();
-        let texts = briefing.and_then(|briefing| {
-            let nudge = prompt::nudge(&prompts).map_err(told)?.text;
-            let evaluator = self.evaluator(agents, worker, &briefing.checks, &prompts);
-            Ok((briefing, nudge, evaluator.map_err(told)?))
-        });
-        let (briefing, nudge, evaluator) = match texts {
-            Ok(texts) => texts,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let root = project.map(|project| self.worktree_of(stored, project)).transpose()?;
+        let workers = &self.config.workers;
+        let evaluator = evaluator_of_run(workers, agents, worker, &briefing.checks, &prompts)?;
+        let root = project.map(|project| self.settings.worktree_of(stored, project)).transpose()?;
         let root = root.map(|path| path.display().to_string()).unwrap_or_default();
-        let guard = match guard(worker, agents, root, briefing.allowed) {
-            Ok(guard) => guard,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let guard = guard(worker, agents, root, briefing.allowed).map_err(SpecError::Impossible)?;
         let mcp = McpServer {
             name: "banksman".to_owned(),
             command: self.config.program.display().to_string(),
             args: vec!["mcp".to_owned()],
             env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
         };
-        Ok(Ok(AgentWork {
+        Ok(AgentWork {
             ask: AgentRequest {
-                prompt: briefing.told.text,
+                prompt: briefing.prompt.text,
                 session: briefing.session,
                 schema: briefing.schema,
                 mcp: Some(mcp),
@@ -148,27 +164,26 @@ impl Engine<'_> {
             },
             counts_earlier: briefing.waited_for_permission,
             before: briefing.before,
-            nudge,
+            nudge: prompt::nudge(&prompts)?.text,
             about: json!({ "title": stored.task.title, "body": briefing.body }),
             expects: expects(stored),
             commit_message: commit_message(&stored.task),
             evaluator,
             setup,
             checks: briefing.checks,
-        }))
+        })
     }
 
-    /// What an agent is told, and all that depends on the same facts. `prompts render` asks here,
-    /// too.
+    /// The prompt of a run, and all that depends on the same facts. `prompts render` shows it, too.
     pub(super) fn briefing(
         &self,
         stored: &Stored,
         worker: Option<&WorkerSetup>,
         (project, agents): (Option<&Project>, &Agents),
         assignment: &Assignment,
-        past: &[PastRun],
         role: &str,
-    ) -> Result<Result<Briefing, String>, EngineError> {
+    ) -> Result<Briefing, SpecError> {
+        let past = self.store.past_runs(stored.task.id, RUNS_TOLD)?;
         let detail = self.store.detail(stored.task.id)?;
         let earlier: Vec<&PastRun> =
             past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
@@ -180,19 +195,16 @@ impl Engine<'_> {
             fields: &stored.task.fields,
             past: &earlier,
             resumes: resumed.is_some(),
-            context: self.context_of(stored)?,
+            context: context_of(self.store, stored)?,
         };
         let checks = assignment::checks(stored, assignment, agents, project);
         let base = project.map_or("HEAD", |project| project.base.as_str());
-        let mut told =
-            match assignment::prompt(assignment, &prompts_of(project), &brief, &checks, base) {
-                Ok(told) => told,
-                Err(error) => return Ok(Err(error.to_string())),
-            };
-        let allowed = self.allowed(stored)?;
-        told.text += &allowed_in_words(&allowed);
-        Ok(Ok(Briefing {
-            told,
+        let mut prompt =
+            assignment::prompt(assignment, &prompts_of(project), &brief, &checks, base)?;
+        let allowed = allowed(self.store, stored)?;
+        prompt.text += &allowed_in_words(&allowed);
+        Ok(Briefing {
+            prompt,
             allowed,
             waited_for_permission: waited_for_permission(&earlier),
             schema: assignment::schema(assignment).or_else(|| of_role(assignment, role)),
@@ -200,7 +212,7 @@ impl Engine<'_> {
             before: before(&earlier, resumed),
             body: detail.stored.task.body,
             checks,
-        }))
+        })
     }
 
     /// Our own program, told to renew the lease of a run. The store's address is in the keeper's
@@ -211,135 +223,98 @@ impl Engine<'_> {
         vec![program, "renew".to_owned(), run.to_string(), "--ttl".to_owned(), ttl]
     }
 
-    /// A check or a merge, or why it cannot be.
-    pub(super) fn activity_plan(
-        &self,
-        stored: &Stored,
-        job: JobId,
-        projects: &mut Known,
-    ) -> Result<Result<JobSpec, String>, EngineError> {
+    /// A check or a merge.
+    pub(super) fn activity(&self, stored: &Stored, job: JobId) -> Result<JobSpec, SpecError> {
         if is_driven_manually(stored) {
-            return self.inspect_plan(stored, job);
+            return self.inspection(stored, job);
         }
-        let Some(project) = self.project(&stored.task.project, projects)?.cloned() else {
+        let Some(project) = self.settings.find(&stored.task.project)? else {
             let name = &stored.task.project;
-            return Ok(Err(format!("no repository is known for the project `{name}`")));
+            let reason = format!("no repository is known for the project `{name}`");
+            return Err(SpecError::Impossible(reason));
         };
-        let assignment = self.assignment(stored)?;
+        let assignment = self.assignments.of(stored)?;
         let checks = assignment::checks(stored, &assignment, &project.agents, Some(&project));
         let does = stored.state().does.as_ref();
-        if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
+        let work = if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
             let commit = stored.text(PR_HEAD).map(str::to_owned);
-            let work = if does.only_looks() {
+            if does.only_looks() {
                 JobWork::FindMerge { commit }
             } else {
                 JobWork::Merge { checks, message: commit_message(&stored.task), commit }
-            };
-            return self.job_plan(stored, job, &project, &assignment, work).map(Ok);
-        }
-        // A step that was done by hand is looked at after its word; what it left uncommitted is its
-        // work, too.
-        let by_hand = matches!(assignment, Assignment::Step(_));
-        let message = by_hand.then(|| commit_message(&stored.task));
-        let checks = Verification { signal: None, even_unchanged: true, ..checks };
-        let judge = match self.judge_of_manual_step(stored, &project, &checks) {
-            Ok(judge) => judge,
-            Err(error) => return Ok(Err(error.to_string())),
+            }
+        } else {
+            // A manual step is checked after its signal; what it left uncommitted is its work, too.
+            let is_step = matches!(assignment, Assignment::Step(_));
+            let message = is_step.then(|| commit_message(&stored.task));
+            let checks = Verification { signal: None, even_unchanged: true, ..checks };
+            let judge = judge_of_manual_step(&self.config.workers, stored, &project, &checks)?;
+            JobWork::Check { checks, message, judge }
         };
-        let work = JobWork::Check { checks, message, judge };
-        self.job_plan(stored, job, &project, &assignment, work).map(Ok)
+        Ok(self.spec(stored, job, &project, &assignment, work)?)
     }
 
-    /// Only the worktree of a task, for somebody who works there by hand.
-    pub(super) fn lay_out_plan(
+    /// The check of a step whose workflow a person drives, in the folder where they did it. A
+    /// criterion in prose is left to its gate.
+    fn inspection(&self, stored: &Stored, job: JobId) -> Result<JobSpec, SpecError> {
+        let task = &stored.task;
+        let folder = match stored.text(DONE_IN) {
+            Some(folder) => Some(folder.to_owned()),
+            None => self.store.project(&task.project)?,
+        };
+        let Some(folder) = folder.map(PathBuf::from) else {
+            let name = &task.project;
+            let reason = format!("no folder is known for the project `{name}`");
+            return Err(SpecError::Impossible(reason));
+        };
+        let project = self.settings.find(&task.project)?;
+        let agents = self.settings.of(project.as_ref());
+        let assignment = self.assignments.of(stored)?;
+        let checks = assignment::checks(stored, &assignment, agents, project.as_ref());
+        let checks = Verification { criterion: None, signal: None, ..checks };
+        Ok(job_spec(task, job, None, JobWork::Inspect { folder, checks }, agents))
+    }
+
+    /// Only the worktree of a task, for a person who works there.
+    pub(super) fn lay_out(
         &self,
         stored: &Stored,
         job: JobId,
         project: &Project,
-    ) -> Result<JobSpec, EngineError> {
+    ) -> Result<JobSpec> {
         let checks =
             Verification { mailbox: Some(project.path.clone()), ..Verification::default() };
         let work = JobWork::Check { checks, message: None, judge: None };
-        self.plan_of_work(stored, job, project, work)
+        self.spec(stored, job, project, &self.assignments.of(stored)?, work)
     }
 
     /// A look at what the remote shows of a task's branch.
-    pub(super) fn look_plan(
-        &self,
-        stored: &Stored,
-        job: JobId,
-        project: &Project,
-    ) -> Result<JobSpec, EngineError> {
-        self.plan_of_work(stored, job, project, JobWork::Look)
+    pub(super) fn look(&self, stored: &Stored, job: JobId, project: &Project) -> Result<JobSpec> {
+        self.spec(stored, job, project, &self.assignments.of(stored)?, JobWork::Look)
     }
 
     /// None for a task that never had a worktree.
-    pub(super) fn clean_up_plan(
-        &self,
-        stored: &Stored,
-        job: JobId,
-        projects: &mut Known,
-    ) -> Result<Option<JobSpec>, EngineError> {
-        // A workflow merges in one, and a step may have been done by hand, both without a run.
+    pub(super) fn clean_up(&self, stored: &Stored, job: JobId) -> Result<Option<JobSpec>> {
+        // A workflow merges in one, and a manual step has one, both without a run.
         let without_run = workflow_of(stored).is_some() || may_be_laid_out(stored);
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
-        let project = self.project(&stored.task.project, projects)?.cloned();
-        let plan = |project| self.plan_of_work(stored, job, &project, JobWork::CleanUp);
-        project.map(plan).transpose()
+        let Some(project) = self.settings.find(&stored.task.project)? else { return Ok(None) };
+        let assignment = self.assignments.of(stored)?;
+        self.spec(stored, job, &project, &assignment, JobWork::CleanUp).map(Some)
     }
 
-    /// For work that does not depend on what the task is part of; only its worktree does.
-    fn plan_of_work(
-        &self,
-        stored: &Stored,
-        job: JobId,
-        project: &Project,
-        work: JobWork,
-    ) -> Result<JobSpec, EngineError> {
-        self.job_plan(stored, job, project, &self.assignment(stored)?, work)
-    }
-
-    fn job_plan(
+    fn spec(
         &self,
         stored: &Stored,
         job: JobId,
         project: &Project,
         assignment: &Assignment,
         work: JobWork,
-    ) -> Result<JobSpec, EngineError> {
-        let task = &stored.task;
-        Ok(JobSpec {
-            job: job.to_string(),
-            task: task.id.to_string(),
-            workspace: Some(self.workspace(stored, project, assignment)?),
-            work,
-            lease: None,
-            limits: limits(&project.agents),
-            env: environment(task, None),
-            pass: project.agents.pass.clone(),
-        })
-    }
-
-    pub(super) fn branch_of(&self, stored: &Stored) -> Result<String, EngineError> {
-        let mut known = Known::new();
-        let project = self.project(&stored.task.project, &mut known)?;
-        let agents = project.map_or(&self.config.agents, |project| &project.agents);
-        Ok(branch_of(stored, agents))
-    }
-
-    pub(super) fn worktree_of(
-        &self,
-        stored: &Stored,
-        project: &Project,
-    ) -> Result<PathBuf, EngineError> {
-        let (home, path) = (&self.config.agents.home, &project.agents.worktrees.path);
-        let (id, _) = place(stored);
-        names::worktree_path(path, &project.path, home, &id).map_err(|error| EngineError::Project {
-            project: stored.task.project.clone(),
-            message: error.to_string(),
-        })
+    ) -> Result<JobSpec> {
+        let workspace = Some(self.workspace(stored, project, assignment)?);
+        Ok(job_spec(&stored.task, job, workspace, work, &project.agents))
     }
 
     fn workspace(
@@ -347,16 +322,16 @@ impl Engine<'_> {
         stored: &Stored,
         project: &Project,
         assignment: &Assignment,
-    ) -> Result<Workspace, EngineError> {
+    ) -> Result<Workspace> {
         let home = &self.config.agents.home;
         let worktrees = &project.agents.worktrees;
-        let worktree = self.worktree_of(stored, project)?;
+        let worktree = self.settings.worktree_of(stored, project)?;
         Ok(Workspace {
             task: stored.task.id.to_string(),
             repo: project.path.clone(),
             worktree,
             branch: branch_of(stored, &project.agents),
-            produces: self.produces(stored, assignment, &project.agents)?,
+            produces: self.assignments.produces(stored, assignment, &project.agents)?,
             retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),
             remote: project.remote.clone(),
@@ -364,6 +339,41 @@ impl Engine<'_> {
             spare: names::spare_folder(home),
         })
     }
+}
+
+/// A job without a lease.
+fn job_spec(
+    task: &Task,
+    job: JobId,
+    workspace: Option<Workspace>,
+    work: JobWork,
+    agents: &Agents,
+) -> JobSpec {
+    JobSpec {
+        job: job.to_string(),
+        task: task.id.to_string(),
+        workspace,
+        work,
+        lease: None,
+        limits: limits(agents),
+        env: environment(task, None),
+        pass: agents.pass.clone(),
+    }
+}
+
+/// Whether another job of the task is still present. A job that waited for the other's worktree
+/// would get it the moment the other's keeper dies, and would work beside processes that keeper
+/// left; so it begins when the other's end is on record.
+pub(super) fn has_other_job(site: &dyn Site, job: JobId) -> Result<bool, SiteError> {
+    // A look at the remote touches no worktree.
+    let touches = |other: &JobId| !matches!(other, JobId::Look { .. });
+    let others = site.jobs()?.into_iter().filter(|other| *other != job && touches(other));
+    for other in others.filter(|other| other.task() == job.task()) {
+        if site.look(other)? != JobStatus::Absent {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// How long one attempt may take.
@@ -377,7 +387,7 @@ fn wall(assignment: &Assignment, agents: &Agents) -> i64 {
     own.unwrap_or(agents.limits.run).0
 }
 
-/// The shape of the answer that the template of a role asks for.
+/// The schema of the answer that the template of a role asks for.
 fn of_role(assignment: &Assignment, role: &str) -> Option<Value> {
     match assignment {
         Assignment::Plain => for_role(role).schema.map(|schema| schema.value()),
@@ -389,13 +399,13 @@ pub(super) fn prompts_of(project: Option<&Project>) -> Prompts {
     project.map_or_else(Prompts::default, |project| Prompts::of_project(&project.path))
 }
 
-/// Whose part an agent plays in the task's state.
+/// The role of the agent in the task's state.
 pub(super) fn role_of(stored: &Stored) -> &str {
     let does = stored.state().does.as_ref();
     does.and_then(|does| does.role.as_deref()).unwrap_or("worker")
 }
 
-/// What a run in the task's state has to bring.
+/// What a run in the task's state must produce.
 pub(super) fn expects(stored: &Stored) -> Deliverable {
     if is_spike(stored) {
         return Deliverable::Answer;
@@ -404,22 +414,7 @@ pub(super) fn expects(stored: &Stored) -> Deliverable {
     does.map_or(Deliverable::Anything, |does| does.produces)
 }
 
-pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<AgentSetup> {
-    Some(AgentSetup {
-        kind: agent_kind(&worker.agent)?,
-        command: worker.command.clone(),
-        model: worker.model.clone(),
-        env: worker.env.clone(),
-        pass: own_variables(worker),
-    })
-}
-
-fn agent_kind(name: &str) -> Option<AgentKind> {
-    AgentKind::ALL.into_iter().find(|kind| kind.as_str() == name)
-}
-
-/// The latest run whose session this worker can go on with: the same agent, on this machine, where
-/// the work is.
+/// The latest run whose session this worker can resume: of the same agent, on this node.
 fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> Option<&'p PastRun> {
     let last = earlier.last()?;
     let same = last.agent.as_deref() == Some(worker.agent.as_str())
@@ -428,7 +423,7 @@ fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> O
     (same && last.session.is_some()).then_some(*last)
 }
 
-/// What the session had used up: all runs that shared it.
+/// The usage of a session: of all runs that shared it.
 fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> PriorUsage {
     let Some(resumed) = resumed else { return PriorUsage::default() };
     let shared = earlier.iter().filter(|past| past.session == resumed.session);
@@ -439,7 +434,7 @@ fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> PriorUsage {
     })
 }
 
-pub(super) fn limits(agents: &Agents) -> RunLimits {
+fn limits(agents: &Agents) -> RunLimits {
     RunLimits {
         wall_ms: agents.limits.run.0,
         idle_ms: agents.limits.idle.0,
@@ -450,20 +445,12 @@ pub(super) fn limits(agents: &Agents) -> RunLimits {
     }
 }
 
-pub(super) fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
+fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("BANKSMAN_TASK".to_owned(), task.id.to_string())]);
     if let Some(token) = token {
         env.insert("BANKSMAN_TOKEN".to_owned(), token.to_owned());
     }
     env
-}
-
-/// Names of variables that only this worker's agent gets: those of its provider, and its own.
-fn own_variables(worker: &WorkerSetup) -> Vec<String> {
-    let provider =
-        agent_kind(&worker.agent).map_or(&[][..], |kind| kind.adapter().provider_variables);
-    let provider = provider.iter().map(|name| (*name).to_owned());
-    provider.chain(worker.pass.iter().cloned()).collect()
 }
 
 fn commit_message(task: &Task) -> String {

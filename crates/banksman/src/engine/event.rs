@@ -1,0 +1,101 @@
+//! Events that the engine applies to tasks as the system. A rejection is an answer: the task has
+//! moved on, or its lifecycle does not have the transition.
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::{ActivityReport, Actor, Event, TransitionRequest, WaitStatus, waits};
+use banksman_core::time::Instant;
+use serde_json::{Map, Value};
+
+use super::Result;
+use crate::store::{Store, StoreError, Stored};
+
+/// The system asks for a transition by its trigger.
+pub(super) fn request<const N: usize>(trigger: &str, fields: [(&str, Value); N]) -> Event {
+    Event::Asked(transition(trigger, fields))
+}
+
+pub(super) fn transition<const N: usize>(
+    trigger: &str,
+    fields: [(&str, Value); N],
+) -> TransitionRequest {
+    TransitionRequest {
+        actor: Actor::system(),
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        epoch: None,
+        version: None,
+    }
+}
+
+/// Asks for a transition, and returns whether the task took it.
+pub(super) fn ask<const N: usize>(
+    store: &Store,
+    id: TaskId,
+    trigger: &str,
+    fields: [(&str, Value); N],
+    now: Instant,
+) -> Result<bool> {
+    Ok(apply(store, id, request(trigger, fields), now)?.is_some())
+}
+
+/// The same for a task that is still as it was read. Returns the task after the transition.
+pub(super) fn ask_if_unchanged(
+    store: &Store,
+    stored: &Stored,
+    trigger: &str,
+    now: Instant,
+) -> Result<Option<Stored>> {
+    let version = Some(stored.task.version);
+    let event = Event::Asked(TransitionRequest { version, ..transition(trigger, []) });
+    apply(store, stored.task.id, event, now)
+}
+
+/// The report of an activity that used no tokens.
+pub(super) fn outcome(
+    stored: &Stored,
+    outcome: Outcome,
+    detail: String,
+    fields: Map<String, Value>,
+) -> ActivityReport {
+    let entered = stored.task.entered;
+    ActivityReport { entered, outcome, detail, fields, tokens: 0, cost_micros: 0 }
+}
+
+/// Reports the outcome of an activity, and returns whether the task took it: it may have moved on,
+/// or have no room for all of the fields.
+pub(super) fn report(
+    store: &Store,
+    stored: &Stored,
+    outcome: Outcome,
+    detail: String,
+    fields: Map<String, Value>,
+    now: Instant,
+) -> Result<bool> {
+    let report = self::outcome(stored, outcome, detail, fields);
+    Ok(apply(store, stored.task.id, Event::Reported(report), now)?.is_some())
+}
+
+/// The task after the event; none if the event was rejected.
+pub(super) fn apply(
+    store: &Store,
+    id: TaskId,
+    event: Event,
+    now: Instant,
+) -> Result<Option<Stored>> {
+    match store.apply(id, event, None, now) {
+        Ok(applied) => Ok(Some(applied.stored)),
+        Err(StoreError::Rejected(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Moves a task whose wait is over. Returns the task as it is then.
+pub(super) fn end_wait(store: &Store, stored: Stored, now: Instant) -> Result<Stored> {
+    if waits(&stored.lifecycle, &stored.task, now) != WaitStatus::Met {
+        return Ok(stored);
+    }
+    let report = outcome(&stored, Outcome::Met, String::new(), Map::new());
+    Ok(store.apply(stored.task.id, Event::Reported(report), None, now)?.stored)
+}

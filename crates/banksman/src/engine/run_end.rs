@@ -1,0 +1,292 @@
+//! The end of a run: judges its receipt, asks the failure policy whether to try again, and hands
+//! all of it to the store as one event.
+
+use banksman_core::failure::{
+    self, Classification, FailureClass, PastFailure, ProofLevel, RetryDecision, RunExpectation,
+};
+use banksman_core::ids::RunId;
+use banksman_core::lifecycle::{Outcome, Route};
+use banksman_core::machine::{Finish, RejectReason, Rejected};
+use banksman_core::quota;
+use banksman_core::receipt::{EndCause, Receipt};
+use banksman_core::time::{Instant, Span};
+use serde_json::{Map, Value, json};
+
+use super::collect::{end_in_words, receipt_without_keeper};
+use super::job::expects;
+use super::panel::reviews::{REVIEW, summary_line};
+use super::planning::{is_planning, is_spike, planned};
+use super::policy::escalate_loops;
+use super::project::Settings;
+use super::turn::Turn;
+use super::{Engine, EngineConfig, Result, workers};
+use crate::exec::job::JobId;
+use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, local_pull_request};
+
+/// Runs that the failure policy looks back on.
+const LOOK_BACK: i64 = 100;
+/// The field of lifecycles whose runs answer by a schema.
+const ANSWER: &str = "answer";
+/// The field for the commit that is the pull request, where a branch stands for one.
+pub(super) const PR_HEAD: &str = "pr_head";
+/// A key that the provider refuses once is refused to the next task, too.
+const AUTH_PAUSE: Span = Span(30 * 60_000);
+
+#[derive(Clone, Copy)]
+pub(super) struct RunEnds<'a> {
+    store: &'a Store,
+    settings: Settings<'a>,
+    config: &'a EngineConfig,
+}
+
+impl<'a> RunEnds<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store, settings: engine.settings(), config: engine.config }
+    }
+
+    /// Ends a run that left no receipt of its own.
+    pub(super) fn end_without_receipt(
+        &self,
+        run: RunId,
+        ended: EndCause,
+        turn: &mut Turn,
+    ) -> Result<String> {
+        let receipt = receipt_without_keeper(JobId::Run(run), ended, turn.now);
+        self.end(run, &receipt, turn)
+    }
+
+    /// Puts the end of a run on record and returns its outcome in a word.
+    pub(super) fn end(&self, run: RunId, receipt: &Receipt, turn: &mut Turn) -> Result<String> {
+        let stored = self.store.task(run.task)?;
+        let past = self.store.past_runs(run.task, LOOK_BACK)?;
+        let branch = self.settings.branch_of(&stored)?;
+        let asked = RunExpectation {
+            expects: expects(&stored),
+            task: &run.task.to_string(),
+            branch: &branch,
+            schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
+        };
+        let classification = failure::classify(receipt, &asked);
+        let classification =
+            escalate_loops(self.store, self.settings, (&stored, receipt), classification, &past)?;
+        let end = self.run_end(&stored, run, receipt, &classification, &past, turn.now)?;
+        if let Some(pause) = &end.pause {
+            let text = format!(
+                "account {} is paused until {}: {}",
+                pause.account, pause.until, pause.reason
+            );
+            turn.alert(Some(run.task), text);
+        }
+        let outcome = end.finish.outcome.as_str().to_owned();
+        match self.store.end_run(run.task, end.clone(), turn.now) {
+            Ok(_) => Ok(outcome),
+            // The run has ended all the same: its task would wait for it forever.
+            Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::Invalid => {
+                let bare = without_results(end, &rejected);
+                let outcome = bare.finish.outcome.as_str().to_owned();
+                self.store.end_run(run.task, bare, turn.now)?;
+                Ok(outcome)
+            }
+            // Another turn has ended it, or the task has moved on: the store has recorded that.
+            Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::StaleLease => {
+                Ok(stale_end(&receipt.ended))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn run_end(
+        &self,
+        stored: &Stored,
+        run: RunId,
+        receipt: &Receipt,
+        classification: &Classification,
+        past: &[PastRun],
+        now: Instant,
+    ) -> Result<RunEnd> {
+        let this = past.iter().find(|past| past.epoch == run.epoch);
+        let worker = this.and_then(|run| workers::find(&self.config.workers, &run.worker));
+        let account = worker.map(|setup| setup.worker.account.as_str());
+        let pause =
+            account.map(|account| self.pause(account, run, classification, now)).transpose()?;
+        let pause = pause.flatten();
+        let first = self.store.first_run_after_a_person(run.task)?.unwrap_or(run.epoch);
+        let counts = |past: &&PastRun| (first..run.epoch).contains(&past.epoch);
+        let past: Vec<&PastRun> = past.iter().filter(counts).collect();
+        let (outcome, detail, again_at) =
+            self.follow_policy(stored, run, classification, &past, now);
+        let mut fields = self.collected_fields(stored, receipt, classification, pause.as_ref())?;
+        let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
+        let plan = answer.filter(|_| is_planning(stored));
+        let planned = plan.map(|answer| planned(self.store, stored, answer)).transpose()?;
+        // An answer by a schema has no text for people; the log has the answer as it came.
+        let verdict = answer.filter(|_| stored.lifecycle.id == REVIEW).and_then(summary_line);
+        let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
+        let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
+        fields.extend(changed.unwrap_or_default());
+        let reading = receipt.reading.as_ref();
+        let judging = receipt.judging.unwrap_or_default();
+        let tokens = reading.map_or(0, |reading| reading.input_tokens + reading.output_tokens);
+        let cost_micros = reading.and_then(|reading| reading.cost_micros).unwrap_or_default();
+        Ok(RunEnd {
+            finish: Finish {
+                epoch: run.epoch,
+                outcome,
+                detail: in_words.unwrap_or(detail),
+                fields,
+                tokens: tokens.saturating_add(judging.tokens),
+                cost_micros: cost_micros.saturating_add(judging.cost_micros),
+                // A pause of the account delays all runs that use it. The task itself does not
+                // wait: another account may take it, and so may this one when a person ends the
+                // pause.
+                again_at: again_at.filter(|_| pause.is_none()),
+            },
+            body,
+            class: classification.class,
+            signature: classification.signature.clone(),
+            session: reading.and_then(|reading| reading.session.clone()),
+            agent: worker.map(|setup| setup.agent.clone()),
+            head: receipt.evidence.as_ref().map(|found| found.head.clone()),
+            level: Some(classification.level),
+            input_tokens: reading.map_or(0, |reading| reading.input_tokens),
+            output_tokens: reading.map_or(0, |reading| reading.output_tokens),
+            answers: reading.is_some() && pause.is_none(),
+            pause,
+        })
+    }
+
+    /// The facts that the lifecycle has a field for.
+    fn collected_fields(
+        &self,
+        stored: &Stored,
+        receipt: &Receipt,
+        classification: &Classification,
+        pause: Option<&PauseRequest>,
+    ) -> Result<Map<String, Value>> {
+        let reading = receipt.reading.as_ref();
+        let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
+        let (pr_url, pr_head) = self.pull_request(stored, receipt, classification)?;
+        let facts = [
+            ("pr_url", pr_url.map(Value::from)),
+            (PR_HEAD, pr_head.map(Value::from)),
+            (ANSWER, receipt.answer.clone()),
+            ("findings", findings(stored, receipt)),
+            ("quota_resets_at", resets_at.map(|at| json!(at))),
+            ("session_id", reading.and_then(|reading| reading.session.clone()).map(Value::from)),
+        ];
+        let known = |name: &str| stored.lifecycle.fields.contains_key(name);
+        let facts = facts.into_iter().filter(|(name, _)| known(name));
+        Ok(facts.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+    }
+
+    /// The pull request that the agent named. In a repository without a remote, the branch at the
+    /// commit of the run stands for it.
+    fn pull_request(
+        &self,
+        stored: &Stored,
+        receipt: &Receipt,
+        classification: &Classification,
+    ) -> Result<(Option<String>, Option<String>)> {
+        if classification.pr_url.is_some() || classification.outcome != Outcome::Succeeded {
+            return Ok((classification.pr_url.clone(), None));
+        }
+        let project = self.settings.find(&stored.task.project)?;
+        let is_local = project.is_some_and(|project| project.remote.is_none());
+        if !is_local || classification.level < ProofLevel::Observed {
+            return Ok((None, None));
+        }
+        let head = receipt.evidence.as_ref().map(|found| found.head.clone());
+        Ok((Some(local_pull_request(&self.settings.branch_of(stored)?)), head))
+    }
+
+    /// An outcome that the lifecycle wants tried again is tried again only as long as the failure
+    /// policy allows it.
+    fn follow_policy(
+        &self,
+        stored: &Stored,
+        run: RunId,
+        classification: &Classification,
+        past: &[&PastRun],
+        now: Instant,
+    ) -> (Outcome, String, Option<Instant>) {
+        let detail = classification.detail.clone();
+        let does = stored.state().does.as_ref();
+        let route = does.and_then(|does| does.outcomes.get(&classification.outcome));
+        if route != Some(&Route::Again) {
+            return (classification.outcome, detail, None);
+        }
+        let before: Vec<PastFailure> = past
+            .iter()
+            .filter(|past| past.outcome.is_some())
+            .map(|past| PastFailure {
+                class: past.class,
+                signature: past.signature.clone(),
+            })
+            .collect();
+        let key = run.task.to_string();
+        match failure::next(&self.config.policy, classification, &before, &key, now) {
+            RetryDecision::Retry { at, .. } => (classification.outcome, detail, Some(at)),
+            RetryDecision::GiveUp { reason } => {
+                (Outcome::Exhausted, format!("{reason}: {detail}"), None)
+            }
+        }
+    }
+
+    /// Pauses an account whose provider refuses runs: it would refuse the next one, too.
+    fn pause(
+        &self,
+        account: &str,
+        run: RunId,
+        classification: &Classification,
+        now: Instant,
+    ) -> Result<Option<PauseRequest>> {
+        let account = account.to_owned();
+        if classification.outcome == Outcome::Auth {
+            let reason = format!("its key is refused: {}", classification.detail);
+            return Ok(Some(PauseRequest {
+                account,
+                until: now.plus(AUTH_PAUSE),
+                reason,
+                hits: 1,
+            }));
+        }
+        if classification.outcome != Outcome::Quota {
+            return Ok(None);
+        }
+        let known = self.store.accounts()?.into_iter().find(|(name, _)| *name == account);
+        let previous = known.and_then(|(_, row)| {
+            Some(quota::QuotaPause { until: row.paused_until?, reason: row.reason, hits: row.hits })
+        });
+        let key = format!("{account}-{run}");
+        let pause = quota::pause_after_hit(previous.as_ref(), classification.resets_at, now, &key);
+        Ok(Some(PauseRequest {
+            account,
+            until: pause.until,
+            reason: pause.reason,
+            hits: pause.hits,
+        }))
+    }
+}
+
+/// The end of a run whose results the task cannot take: only its usage is kept.
+fn without_results(end: RunEnd, refused: &Rejected) -> RunEnd {
+    let finish = Finish {
+        outcome: Outcome::Exhausted,
+        detail: format!("the task cannot take its results: {refused}"),
+        fields: Map::new(),
+        again_at: None,
+        ..end.finish
+    };
+    RunEnd { finish, body: None, class: Some(FailureClass::Model), ..end }
+}
+
+/// The last words of an agent that answers a question.
+fn findings(stored: &Stored, receipt: &Receipt) -> Option<Value> {
+    let text = receipt.reading.as_ref().map(|reading| reading.text.trim());
+    text.filter(|text| is_spike(stored) && !text.is_empty()).map(Value::from)
+}
+
+/// The end of a run whose task no longer waits for it.
+fn stale_end(ended: &EndCause) -> String {
+    if *ended == EndCause::Completed { "came late".to_owned() } else { end_in_words(ended) }
+}

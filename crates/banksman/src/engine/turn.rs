@@ -1,0 +1,145 @@
+//! One turn: its time, what it reports, and the faults that it records and goes on without.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use banksman_core::ids::TaskId;
+use banksman_core::machine::Actor;
+use banksman_core::time::{Instant, Span};
+
+use super::{EngineError, Result};
+use crate::exec::job::JobId;
+use crate::store::Store;
+
+/// After a fault the next turn comes after this time at the latest.
+const RETRY_FAULT: Span = Span(5_000);
+/// The history of a task has one record of the same reconciler's faults within this time.
+const SAME_FAULT: Span = Span(60 * 60_000);
+/// What the record is called.
+const FAULT: &str = "engine_fault";
+
+/// A part of a turn that closes the gap between what the store wants and what is there.
+pub(super) trait Reconciler {
+    /// Passes the fault of one task to [`Turn::contain`] and goes on; an error ends this reconciler.
+    fn run_once(&self, turn: &mut Turn) -> Result<()>;
+}
+
+/// A message to people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub task: Option<TaskId>,
+    pub urgent: bool,
+    pub text: String,
+}
+
+/// A manual step, for a window in front of the person who does it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManualStep {
+    pub name: String,
+    /// Where the command is started.
+    pub folder: PathBuf,
+    /// For a shell.
+    pub command: String,
+}
+
+/// What one turn did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnReport {
+    /// When the turn began, by the store's clock; `next` is by the same one.
+    pub at: Instant,
+    /// Jobs whose end was put on record.
+    pub ended: Vec<(JobId, String)>,
+    pub started: Vec<(JobId, String)>,
+    /// Runs that had lost their node or keeper.
+    pub recovered: Vec<JobId>,
+    pub timers: usize,
+    pub effects: usize,
+    /// Faults of single tasks that the turn went on without.
+    pub faults: usize,
+    pub notices: Vec<Notice>,
+    pub manual_steps: Vec<ManualStep>,
+    /// Folders in which a signal may appear at any time.
+    pub watched: Vec<PathBuf>,
+    /// When there is something to do again, if nothing else happens before.
+    pub next: Option<Instant>,
+}
+
+/// A turn under way.
+pub(super) struct Turn {
+    pub(super) now: Instant,
+    /// Whether a worker has appeared since the last turn of this node.
+    pub(super) workers_joined: bool,
+    pub(super) report: TurnReport,
+    store: Store,
+    /// The name of the reconciler that runs.
+    reconciler: &'static str,
+}
+
+impl Turn {
+    pub(super) fn new(store: Store, now: Instant, workers_joined: bool) -> Self {
+        let report = TurnReport { at: now, ..TurnReport::default() };
+        Self { now, workers_joined, report, store, reconciler: "" }
+    }
+
+    pub(super) fn run(&mut self, name: &'static str, reconciler: &dyn Reconciler) -> Result<()> {
+        self.reconciler = name;
+        match reconciler.run_once(self) {
+            // A node that cannot read its own folders must not claim more.
+            Err(error @ EngineError::Site(_)) => Err(error),
+            done @ (Ok(()) | Err(_)) => self.contain(None, done).map(|_| ()),
+        }
+    }
+
+    pub(super) fn notice(&mut self, task: Option<TaskId>, text: String) {
+        self.report.notices.push(Notice { task, urgent: false, text });
+    }
+
+    pub(super) fn alert(&mut self, task: Option<TaskId>, text: String) {
+        self.report.notices.push(Notice { task, urgent: true, text });
+    }
+
+    pub(super) fn look_at(&mut self, at: Instant) {
+        self.report.next = Some(self.report.next.map_or(at, |next| next.min(at)));
+    }
+
+    /// Records a fault against its task and lets the turn go on. Only a failure of the database
+    /// comes back as an error.
+    pub(super) fn contain<T>(
+        &mut self,
+        task: Option<TaskId>,
+        done: Result<T>,
+    ) -> Result<Option<T>> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.is_of_database() => Err(error),
+            Err(error) => {
+                self.report.faults += 1;
+                self.look_at(self.now.plus(RETRY_FAULT));
+                if self.is_new_fault(task)? {
+                    self.alert(task, with_causes(&error));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Puts a fault into the history of its task. False if the same is there already. A task that
+    /// cannot be written, because it is damaged itself, has new faults only.
+    fn is_new_fault(&self, task: Option<TaskId>) -> Result<bool> {
+        let Some(task) = task else { return Ok(true) };
+        let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
+        let key = format!("fault-{task}-{}-{}", self.reconciler, self.now.0 / SAME_FAULT.0);
+        match self.store.note(task, &actor, FAULT, &key, self.now) {
+            Ok(applied) => Ok(!applied.replayed),
+            Err(error) => {
+                let error = EngineError::from(error);
+                if error.is_of_database() { Err(error) } else { Ok(true) }
+            }
+        }
+    }
+}
+
+fn with_causes(error: &EngineError) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,97 @@
+//! Workers: the agent that each runs, those of all live nodes, and the one that judges what the
+//! facts leave open.
+
+use banksman_core::schedule::Worker;
+use banksman_core::time::Instant;
+
+use super::job::prompts_of;
+use super::{NODE_GONE, Project, Result, prompt};
+use crate::config::{Agents, WorkerSetup};
+use crate::exec::agent::{AgentKind, AgentSetup};
+use crate::exec::job::{Evaluator, StepJudge, Verification};
+use crate::prompts::{PromptError, Prompts};
+use crate::store::{Store, Stored};
+
+/// Roles of workers that may say whether a criterion is met.
+const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
+
+/// The workers of all live nodes.
+pub(super) fn live_workers(store: &Store, now: Instant) -> Result<Vec<Worker>> {
+    let nodes = store.nodes()?.into_iter();
+    let live = nodes.filter(|node| now.since(node.seen_at) < NODE_GONE);
+    Ok(live.flat_map(|node| node.workers).collect())
+}
+
+pub(super) fn find<'w>(workers: &'w [WorkerSetup], name: &str) -> Option<&'w WorkerSetup> {
+    workers.iter().find(|setup| setup.worker.name == name)
+}
+
+pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<AgentSetup> {
+    let kind = AgentKind::ALL.into_iter().find(|kind| kind.as_str() == worker.agent)?;
+    let provider = kind.adapter().provider_variables.iter().map(|name| (*name).to_owned());
+    Some(AgentSetup {
+        kind,
+        command: worker.command.clone(),
+        model: worker.model.clone(),
+        env: worker.env.clone(),
+        // Only this worker's agent gets them.
+        pass: provider.chain(worker.pass.iter().cloned()).collect(),
+    })
+}
+
+/// The evaluator of a run. Without a worker that the settings name, only a criterion in prose has
+/// one, because nothing else could tell whether it is met.
+pub(super) fn evaluator_of_run(
+    workers: &[WorkerSetup],
+    agents: &Agents,
+    doer: &WorkerSetup,
+    checks: &Verification,
+    prompts: &Prompts,
+) -> Result<Option<Evaluator>, PromptError> {
+    let judge = || checks.criterion.as_ref().and_then(|_| judge_beside(workers, Some(doer)));
+    let worker = named_evaluator(workers, agents).or_else(judge);
+    worker.map_or(Ok(None), |worker| evaluator(worker, agents, prompts))
+}
+
+/// The judge of a step that no run has done. None without a criterion in prose: then the facts
+/// leave nothing open.
+pub(super) fn judge_of_manual_step(
+    workers: &[WorkerSetup],
+    stored: &Stored,
+    project: &Project,
+    checks: &Verification,
+) -> Result<Option<Box<StepJudge>>, PromptError> {
+    let agents = &project.agents;
+    let judge = || named_evaluator(workers, agents).or_else(|| judge_beside(workers, None));
+    let worker = checks.criterion.as_ref().and_then(|_| judge());
+    let prompts = prompts_of(Some(project));
+    let evaluator = worker.map_or(Ok(None), |worker| evaluator(worker, agents, &prompts))?;
+    let said = stored.text("note").unwrap_or_default().to_owned();
+    Ok(evaluator.map(|evaluator| Box::new(StepJudge { evaluator, said })))
+}
+
+fn named_evaluator<'w>(workers: &'w [WorkerSetup], agents: &Agents) -> Option<&'w WorkerSetup> {
+    agents.evaluator.as_deref().and_then(|name| find(workers, name))
+}
+
+/// A worker of this node that may judge, if possible not the one whose work it is.
+fn judge_beside<'w>(
+    workers: &'w [WorkerSetup],
+    doer: Option<&WorkerSetup>,
+) -> Option<&'w WorkerSetup> {
+    let may_judge = |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role));
+    let is_doer =
+        |setup: &&WorkerSetup| doer.is_some_and(|doer| doer.worker.name == setup.worker.name);
+    workers.iter().filter(may_judge).min_by_key(is_doer)
+}
+
+/// None where the worker's agent is not known.
+fn evaluator(
+    worker: &WorkerSetup,
+    agents: &Agents,
+    prompts: &Prompts,
+) -> Result<Option<Evaluator>, PromptError> {
+    let Some(setup) = agent_setup(worker) else { return Ok(None) };
+    let prompt = prompt::evaluator(prompts)?.text;
+    Ok(Some(Evaluator { setup, prompt, timeout_ms: agents.evaluator_timeout.0 }))
+}

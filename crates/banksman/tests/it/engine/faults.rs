@@ -1,0 +1,167 @@
+//! A fault of one task: it is told and on record, and the other tasks go on in the same turn.
+
+use std::fs;
+use std::process::Command;
+
+use banksman::engine::TurnReport;
+use banksman_core::ids::TaskId;
+use banksman_core::time::Span;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::driver::{Driver, NODE};
+use super::harness::{Harness, is_over, state, tasks};
+use super::processes::wait_until;
+
+const PATIENCE: Span = Span(100);
+/// What a fault is called in the history of its task.
+const FAULT: &str = "engine_fault";
+
+/// The runs of the tasks `t1` and `t2` have ended, and nobody has looked; `t3` can be started.
+fn two_ended_runs() -> (Harness, Driver) {
+    let harness = Harness::new(&[]);
+    let driver = Driver::of(harness.root(), PATIENCE);
+    for title in ["first", "second"] {
+        harness.add(title, &[]);
+    }
+    assert_eq!(driver.turn().started.len(), 2);
+    wait_until("both runs have ended", || harness.keepers().is_empty());
+    harness.add("third", &[]);
+    (harness, driver)
+}
+
+fn faults(driver: &Driver, id: i64) -> Vec<String> {
+    let history = driver.store.history(TaskId(id), 0).expect("a history");
+    let faults = history.iter().filter(|entry| entry.record.trigger == FAULT);
+    faults.map(|entry| entry.record.actor.to_string()).collect()
+}
+
+/// The other tasks got on in this turn, and the fault of the first one was told.
+#[track_caller]
+fn assert_others_go_on(turn: &TurnReport, told: &str) {
+    let ended: Vec<String> = turn.ended.iter().map(|(job, how)| format!("{job} {how}")).collect();
+    assert!(ended.contains(&"r2.1 succeeded".to_owned()), "{turn:?}");
+    let started: Vec<String> = turn.started.iter().map(|(job, _)| job.to_string()).collect();
+    assert!(started.contains(&"r3.1".to_owned()), "{turn:?}");
+    let told_of = |id: i64| {
+        let of_task = turn.notices.iter().filter(move |notice| notice.task == Some(TaskId(id)));
+        of_task.filter(|notice| notice.urgent).map(|notice| notice.text.as_str())
+    };
+    assert!(told_of(1).any(|text| text.contains(told)), "{turn:?}");
+    assert_eq!([told_of(2).next(), told_of(3).next()], [None, None]);
+}
+
+fn assert_all_done(harness: &Harness, driver: &Driver) {
+    driver.turn_until("all tasks are over", |store| {
+        tasks(store).iter().all(is_over) && harness.jobs(NODE).is_empty()
+    });
+    for id in 1..=3 {
+        assert_eq!(state(&driver.store, TaskId(id)), "done", "t{id}");
+    }
+    harness.assert_clean(&[NODE]);
+}
+
+#[test]
+fn an_unreadable_receipt_counts_as_a_lost_run() {
+    let (harness, driver) = two_ended_runs();
+    let receipt = harness.home(NODE).join("runs/r1.1/receipt.json");
+    fs::write(receipt, b"\xff\x00 garbage").expect("written");
+    assert_others_go_on(&driver.turn(), "the receipt of r1.1 cannot be read");
+    assert_eq!(faults(&driver, 1), ["system:collect"]);
+    assert_all_done(&harness, &driver);
+    assert!(harness.starts().contains(&"r1.2".to_owned()), "it is tried again");
+}
+
+#[test]
+fn a_job_folder_that_cannot_be_read_waits_until_it_can() {
+    let (harness, driver) = two_ended_runs();
+    let folder = harness.home(NODE).join("runs/r1.1");
+    let kept = ["keeper.json", "receipt.json"].map(|name| {
+        let path = folder.join(name);
+        (fs::read(&path).expect("a file of a job"), path)
+    });
+    fs::write(folder.join("keeper.json"), "{").expect("written");
+    fs::remove_file(folder.join("receipt.json")).expect("removed");
+
+    let turn = driver.turn();
+    assert_others_go_on(&turn, "keeper.json");
+    let recorded = faults(&driver, 1);
+    assert!(recorded.contains(&"system:collect".to_owned()), "{recorded:?}");
+    let again = driver.turn();
+    let told = again.notices.iter().filter(|notice| notice.task == Some(TaskId(1)));
+    assert_eq!(told.count(), 0, "it is told once: {again:?}");
+    assert_eq!(faults(&driver, 1), recorded, "it is recorded once");
+    assert!(again.next.is_some_and(|next| next.since(again.at) <= Span(60_000)), "{again:?}");
+
+    for (bytes, path) in kept {
+        fs::write(path, bytes).expect("written");
+    }
+    assert_all_done(&harness, &driver);
+    assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
+}
+
+#[test]
+fn a_damaged_task_waits_until_it_is_repaired() {
+    let (harness, driver) = two_ended_runs();
+    let raw = Connection::open(harness.path("store.db")).expect("the file opens");
+    let read = "SELECT fields FROM tasks WHERE id = 1";
+    let fields: String = raw.query_row(read, [], |row| row.get(0)).expect("a task");
+    let write = "UPDATE tasks SET fields = ?1 WHERE id = 1";
+    raw.execute(write, ["{\"pr_url\""]).expect("written");
+
+    assert_others_go_on(&driver.turn(), "task t1 is damaged in the store");
+    let check = harness.run(&["check"]);
+    assert!(!check.status.success());
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(said.contains("t1"), "{said}");
+
+    raw.execute(write, [&fields]).expect("written");
+    assert_all_done(&harness, &driver);
+    assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
+}
+
+/// The program as it is: projects are read from their folders.
+#[test]
+fn a_project_whose_settings_do_not_parse_holds_up_its_own_tasks_only() {
+    let harness = Harness::new(&[]);
+    let (repo, other) = (harness.path("repo"), harness.path("other"));
+    let copied = Command::new("cp").arg("-r").arg(&repo).arg(&other).status().expect("cp starts");
+    assert!(copied.success());
+    let in_other = |args: &[&str]| {
+        let output = harness.command(args).current_dir(&other).output().expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+    };
+    in_other(&["init"]);
+    in_other(&["add", "first"]);
+    harness.add("second", &[]);
+    assert_eq!(harness.pulse()["started"].as_array().map(Vec::len), Some(2));
+    wait_until("both runs have ended", || harness.keepers().is_empty());
+    harness.add("third", &[]);
+    let settings = other.join(".banksman/config.toml");
+    let kept = fs::read(&settings).expect("settings");
+    fs::write(&settings, "limits = = \n").expect("written");
+
+    let pulse = harness.pulse();
+    let jobs = |of: &str| -> Vec<String> {
+        let all = pulse[of].as_array().into_iter().flatten();
+        all.filter_map(|it| it["job"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(jobs("ended"), ["r2.1"], "{pulse}");
+    assert!(jobs("started").contains(&"r3.1".to_owned()), "{pulse}");
+    let told = |notice: &&Value| notice["task"] == "t1" && notice["urgent"] == true;
+    let told: Vec<&Value> =
+        pulse["notices"].as_array().into_iter().flatten().filter(told).collect();
+    assert_eq!(told.len(), 1, "{pulse}");
+    let text = told[0]["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("the settings of project other cannot be used: "), "{text}");
+    let history = harness.ok(&["history", "t1"]);
+    assert!(history.contains(FAULT), "{history}");
+
+    fs::write(&settings, kept).expect("written");
+    wait_until("all tasks are over", || {
+        harness.pulse();
+        harness.tasks().iter().all(is_over) && harness.jobs("here").is_empty()
+    });
+    assert_eq!(harness.state(TaskId(1)), "done");
+    assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
+}
