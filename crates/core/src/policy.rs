@@ -222,10 +222,10 @@ impl Policy {
         match action {
             Action::Run(command) => assessor.command(command),
             Action::Write(path) => {
-                assessor.path(path, &locate_path(path, "", root), RuleSubject::Write)
+                assessor.path(path, &locate_path(path, "", root), RuleSubject::Write);
             }
             Action::Read(path) => {
-                assessor.path(path, &locate_path(path, "", root), RuleSubject::Touch)
+                assessor.path(path, &locate_path(path, "", root), RuleSubject::Touch);
             }
             Action::Use(tool) => assessor.tool(tool),
         }

@@ -138,11 +138,29 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
+/// Keys of lifecycles from before purposes were declared: the key, a key of today that is known in
+/// the same place, and what to write instead.
+const FORMER_KEYS: [(&str, &str, &str); 6] = [
+    ("within", "timeouts", "`within` is now `timeouts`, and its `time` is `after`"),
+    ("time", "after", "`time` is now `after`"),
+    ("renew", "reset", "`renew` is now `reset`"),
+    ("brings", "produces", "`brings` is now `produces`"),
+    ("when", "activity", "`when` now belongs to the state, beside `does`"),
+    ("only", "fields", "name the roles at the field: `owner: { type: text, by: [human] }`"),
+];
+
 /// The parser's error as a message and a help text.
 fn describe_error(error: &Error, manual: &str) -> (String, String) {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("unknown key `{field}`"), suggestion(field, expected.iter().copied()))
+            let former = FORMER_KEYS
+                .iter()
+                .find(|(key, beside, _)| key == field && expected.contains(beside));
+            let help = former.map_or_else(
+                || suggestion(field, expected.iter().copied()),
+                |(_, _, help)| (*help).to_owned(),
+            );
+            (format!("unknown key `{field}`"), help)
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
             (format!("unknown value `{variant}`"), suggestion(variant, expected.iter().copied()))

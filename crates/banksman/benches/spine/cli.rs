@@ -77,7 +77,7 @@ fn id_of(json: &[u8]) -> Result<String, Fault> {
 /// the end.
 pub(crate) fn large_lifecycle(states: usize) -> Result<String, Fault> {
     let mut text = String::from(
-        "lifecycle: large\nabout: Made for the benchmark.\ninitial: step_0\nroles: [worker]\n",
+        "lifecycle: large\npurpose: task\nabout: Made for the benchmark.\ninitial: step_0\nroles: [worker]\n",
     );
     text.push_str("fields: { reason: text, note: text }\nstates:\n");
     let steps = states - 2;

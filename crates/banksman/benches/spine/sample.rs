@@ -21,10 +21,11 @@ use crate::frame::Fault;
 /// fro between.
 const LIFECYCLE: &str = "\
 lifecycle: spine
+purpose: task
 about: The smallest one that writes what real ones write.
 initial: queued
 roles: [worker]
-fields: { note: text, diagnostic: text, reason: text }
+fields: { note: { type: text, by: anyone }, diagnostic: { type: text, by: anyone }, reason: { type: text, by: anyone } }
 counters: { rounds: {} }
 states:
   queued: { kind: queued }
@@ -33,7 +34,7 @@ states:
   working:
     kind: working
     does: { activity: agent, role: worker, outcomes: { succeeded: finish, otherwise: give_up } }
-    within: [{ time: 24h, since: progress, to: failed, on: stalled, set: { diagnostic: stalled } }]
+    timeouts: [{ after: 24h, since: progress, to: failed, on: stalled, set: { diagnostic: stalled } }]
   done: { kind: done }
   failed: { kind: failed, requires: [diagnostic] }
   cancelled: { kind: cancelled, requires: [reason] }

@@ -83,7 +83,8 @@ pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
 #[must_use]
 pub fn texts(question: &DecisionDetail) -> Map<String, Value> {
     let stored = &question.detail.stored;
-    let is_text = |name: &str| matches!(stored.lifecycle.fields.get(name), Some(Type::Text));
+    let declared = &stored.lifecycle.fields;
+    let is_text = |name: &str| declared.get(name).is_some_and(|field| field.kind == Type::Text);
     let fields = stored.task.fields.iter().filter(|(name, _)| is_text(name));
     fields.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

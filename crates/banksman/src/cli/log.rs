@@ -250,7 +250,7 @@ impl LogPrinter {
                 match piece {
                     Piece::Bytes(bytes) => {
                         lines.push(bytes, &mut |line| {
-                            text.push_str(&event_format.error_line(line, at))
+                            text.push_str(&event_format.error_line(line, at));
                         });
                     }
                     Piece::Gap => text.push_str(&event_format.gap()),

@@ -1,10 +1,10 @@
 //! Assignments: what an agent is asked to do, the schema of its answer, the checks that verify it,
 //! and the branches it starts from.
 
+use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use std::collections::BTreeSet;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Setting;
 use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
 use banksman_core::time::Span;
@@ -12,7 +12,7 @@ use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Signal, Workflow};
 use serde_json::Value;
 
-use super::panel::reviews::{ANSWER_TIMEOUT, REVIEW, name_of, round_of};
+use super::panel::reviews::{name_of, round_of};
 use super::panel::{PanelHandler, prompts};
 use super::planning::{self, Planning, is_planning};
 use super::steps::{StepTask, may_be_laid_out, workflow_of};
@@ -79,7 +79,7 @@ impl<'a> Assignments<'a> {
                 .step(stored.clone(), step)?
                 .map_or(Assignment::Plain, Assignment::Step));
         }
-        let is_review = stored.lifecycle.id == REVIEW;
+        let is_review = stored.lifecycle.purpose == Purpose::Review;
         let Some(parent) = stored.task.parent.filter(|_| is_review) else {
             return Ok(Assignment::Plain);
         };
@@ -88,10 +88,7 @@ impl<'a> Assignments<'a> {
     }
 
     fn review(&self, review: &Stored, parent: Stored) -> Result<ReviewContext> {
-        let timeout = match review.lifecycle.settings.get(ANSWER_TIMEOUT) {
-            Some(Setting::Time(time)) => Some(*time),
-            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
-        };
+        let timeout = review.lifecycle.time(SettingName::AnswerTimeout);
         let round = round_of(review);
         let step = StepTask::of(&parent);
         let mut panel = self.panels.panel_of(&parent, step.as_ref())?;
@@ -106,7 +103,7 @@ impl<'a> Assignments<'a> {
         };
         Ok(ReviewContext {
             reviewer: name_of(review).to_owned(),
-            brief: review.text("brief").unwrap_or_default().to_owned(),
+            brief: review.text(Field::Brief).unwrap_or_default().to_owned(),
             round,
             timeout,
             panel,
@@ -311,5 +308,5 @@ pub(super) fn feedback_globs(assignment: &Assignment) -> Vec<String> {
 
 /// The feedback of all gates to a step so far.
 pub(super) fn retry_context(step: &StepContext) -> &str {
-    step.stored.text("retry_context").unwrap_or_default()
+    step.stored.text(Field::RetryContext).unwrap_or_default()
 }

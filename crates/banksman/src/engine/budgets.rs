@@ -3,14 +3,14 @@
 //! One question for each budget, however many tasks wait and nodes look. A turn that ends in
 //! between loses nothing, because the next one decides again on what the store then holds.
 
+use banksman_core::lifecycle::contract::{Purpose, SettingName, Trigger};
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::{Setting, builtin};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::schedule::{
-    BUDGET_REQUEST, BudgetAction, BudgetFacts, BudgetLimit, BudgetScope, Ineligible,
-    RequestedBudget, decide_budget,
+    BudgetAction, BudgetFacts, BudgetLimit, BudgetScope, Ineligible, RequestedBudget, decide_budget,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -20,10 +20,6 @@ use super::{Engine, Result};
 use crate::config::Agents;
 use crate::store::{Add, Definition, Store, scope_name};
 
-/// The trigger that withdraws a question.
-const CLOSE: &str = "close";
-/// The setting for the time in which a person answers.
-const PATIENCE: &str = "patience";
 const DAY_MILLIS: i64 = 86_400_000;
 
 pub(super) struct Budgets<'a> {
@@ -40,7 +36,7 @@ impl<'a> Budgets<'a> {
         match decide_budget(facts, &self.agents.node) {
             BudgetAction::Nothing | BudgetAction::Wait => {}
             BudgetAction::Close(task) => {
-                ask_if_unchanged(self.store, &self.store.task(task)?, CLOSE, now)?;
+                ask_if_unchanged(self.store, &self.store.task(task)?, Trigger::Close, now)?;
             }
             BudgetAction::Raise { batch, request, from, to } => {
                 self.store.raise_batch(&batch, request, (from, to), now)?;
@@ -71,13 +67,12 @@ fn budget_request(facts: &BudgetFacts, budget: RequestedBudget, node: &str, now:
         // Days are those of UTC.
         BudgetScope::Day => {
             let left = DAY_MILLIS - now.0.rem_euclid(DAY_MILLIS);
-            Overrides::from([(PATIENCE.to_owned(), Setting::Time(Span(left)))])
+            Overrides::from([(SettingName::Patience.to_string(), Setting::Time(Span(left)))])
         }
         BudgetScope::Batch(_) | BudgetScope::Task(_) => Overrides::new(),
     };
-    let checked = builtin::get(BUDGET_REQUEST, &overrides).expect("it ships with the program");
-    let lifecycle = checked.expect("it is sound with any time of at most a day");
-    let source = builtin::source(BUDGET_REQUEST).unwrap_or_default().to_owned();
+    let (lifecycle, source) = builtin::for_purpose(Purpose::Budget, &overrides)
+        .expect("it is sound with any time of at most a day");
     let (title, question) = words(facts, &budget);
     let fields = budget.fields(scope_name(&facts.scope, now), node, question);
     Add {

@@ -3,6 +3,7 @@
 //! in `planning`.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::{Activity, Outcome, StateKind};
 use banksman_core::machine::{Event, WaitStatus, waits};
 use banksman_core::time::Instant;
@@ -12,25 +13,12 @@ use super::event::{ask, report, request};
 use super::panel::PanelHandler;
 use super::planning::{lead_subtasks, update_planned_parent};
 use super::relay::EffectResult;
-use super::steps::{LED, StepTask, Steps, workflow_of};
+use super::steps::{StepTask, Steps, workflow_of};
 use super::turn::Turn;
 use super::{Engine, Result};
-use crate::store::outbox::PendingEffect;
 use crate::store::batches::BatchChange;
+use crate::store::outbox::PendingEffect;
 use crate::store::{Store, Stored};
-
-/// What the engine asks of children, where their lifecycles have it.
-pub(super) const RESET: &str = "reset";
-/// A failed child begins again where it stood.
-const TAKE_UP: &str = "take_up";
-pub(super) const CLOSE: &str = "close";
-const TRIP: &str = "trip";
-/// A person has decided about every child that failed, and the parent waited for nothing else.
-const TAKEN_UP: &str = "taken_up";
-/// Counts of children that a task may wait for, where its lifecycle has fields for them.
-const CHILDREN_OPEN: &str = "parts_open";
-const CHILDREN_GIVEN_UP: &str = "parts_given_up";
-pub(super) const ABORT: &str = "abort";
 
 pub(super) struct Children<'a> {
     store: &'a Store,
@@ -93,7 +81,7 @@ impl<'a> Children<'a> {
     /// A wait may be for children: the engine counts them each time, no field keeps the counts.
     fn count_children(&self, parent: &Stored, now: Instant) -> Result<()> {
         let fields = child_counts(self.store, parent)?;
-        if fields.is_empty() || !parent.flag(LED) {
+        if fields.is_empty() || !parent.flag(Field::Led) {
             return Ok(());
         }
         let mut counted = parent.task.clone();
@@ -103,7 +91,7 @@ impl<'a> Children<'a> {
             return Ok(());
         }
         if let Some(detail) = self.steps.tripped(parent)? {
-            ask(self.store, parent.task.id, TRIP, [("problem", json!(detail))], now)?;
+            ask(self.store, parent, Trigger::Trip, [(Field::Problem, json!(detail))], now)?;
         }
         Ok(())
     }
@@ -111,9 +99,9 @@ impl<'a> Children<'a> {
     /// A parent that asks about children that failed has its answer when none of them is failed any
     /// more.
     fn resume(&self, parent: &Stored, now: Instant) -> Result<()> {
-        let asked = parent.task.fields.get(CHILDREN_GIVEN_UP).and_then(Value::as_i64).unwrap_or(0);
+        let asked = parent.number(Field::ChildrenGivenUp).unwrap_or(0);
         if asked > 0 && self.store.count_children(parent.task.id)?.given_up == 0 {
-            ask(self.store, parent.task.id, TAKEN_UP, [], now)?;
+            ask(self.store, parent, Trigger::Decided, [], now)?;
         }
         Ok(())
     }
@@ -136,7 +124,7 @@ impl<'a> Children<'a> {
             StateKind::Waiting | StateKind::Blocked | StateKind::Parked => true,
             StateKind::Queued | StateKind::Working | StateKind::Reviewing => false,
             StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
-                ask_children(self.store, parent, CLOSE, |_| true, now)?;
+                ask_children(self.store, parent, Trigger::Close, |_| true, now)?;
                 false
             }
         };
@@ -149,9 +137,15 @@ impl<'a> Children<'a> {
                 self.store.resume_batch(batch, now)?;
             }
         }
-        if kind == StateKind::Working && !parent.flag(LED) {
+        if kind == StateKind::Working && !parent.flag(Field::Led) {
             // A person has resumed it, and with it the children that failed.
-            ask_children(self.store, parent, TAKE_UP, |kind| kind == StateKind::Failed, now)?;
+            ask_children(
+                self.store,
+                parent,
+                Trigger::Resume,
+                |kind| kind == StateKind::Failed,
+                now,
+            )?;
             self.steps.log_start(parent, effect)?;
             self.steps.set_led(parent, now)?;
             self.update_parent(&self.store.task(parent.task.id)?, now)?;
@@ -164,21 +158,22 @@ impl<'a> Children<'a> {
 
 /// How many children are open and given up, for a lifecycle that has fields for it.
 pub(super) fn child_counts(store: &Store, parent: &Stored) -> Result<Map<String, Value>> {
-    let declared = |name: &str| parent.lifecycle.fields.contains_key(name);
-    if !declared(CHILDREN_OPEN) {
+    let declared = |field: Field| parent.lifecycle.has_field(field);
+    if !declared(Field::ChildrenOpen) {
         return Ok(Map::new());
     }
     let children = store.count_children(parent.task.id)?;
-    let counts = [(CHILDREN_OPEN, children.open()), (CHILDREN_GIVEN_UP, children.given_up)];
-    let counts = counts.into_iter().filter(|(name, _)| declared(name));
-    Ok(counts.map(|(name, count)| (name.to_owned(), json!(count))).collect())
+    let counts =
+        [(Field::ChildrenOpen, children.open()), (Field::ChildrenGivenUp, children.given_up)];
+    let counts = counts.into_iter().filter(|(field, _)| declared(*field));
+    Ok(counts.map(|(field, count)| parent.entry(field, json!(count))).collect())
 }
 
 /// Asks every open child of these kinds for a transition.
 pub(super) fn ask_children(
     store: &Store,
     parent: &Stored,
-    trigger: &str,
+    trigger: Trigger,
     wanted: impl Fn(StateKind) -> bool,
     now: Instant,
 ) -> Result<()> {
@@ -188,7 +183,7 @@ pub(super) fn ask_children(
         !state.terminal && wanted(state.kind)
     });
     let events: Vec<(TaskId, Event)> =
-        open.map(|child| (child.task.id, request(trigger, []))).collect();
+        open.map(|child| (child.task.id, request(child, trigger, []))).collect();
     store.apply_each(&events, now)?;
     Ok(())
 }

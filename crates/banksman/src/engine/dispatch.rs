@@ -2,6 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::{CounterName, Trigger};
 use banksman_core::schedule::Ineligible;
 use banksman_core::time::{Instant, Span};
 
@@ -10,12 +11,10 @@ use super::policy::ask_for_budget;
 use super::run_start::{ClaimedRun, RunStarts, hash_of};
 use super::turn::{Reconciler, Turn};
 use super::{Engine, EngineConfig, NODE_GONE, Result};
-use crate::store::{Claimed, Dispatch, Store, Stored};
+use crate::store::{Claimed, Dispatch, Store};
 
 /// The dispatcher reports at most this often that no worker can take a task.
 const UNSERVED_AGAIN: Span = Span(3_600_000);
-/// The trigger by which it reports that.
-const NO_WORKER: &str = "no_worker";
 
 pub(super) struct Dispatcher<'a> {
     store: &'a Store,
@@ -75,15 +74,15 @@ impl<'a> Dispatcher<'a> {
 
     fn report_unserved(&self, id: TaskId, detail: &str, turn: &mut Turn) -> Result<()> {
         let stored = self.store.task(id)?;
-        let (task, lifecycle) = (&stored.task, &stored.lifecycle);
-        let counter = lifecycle.counters.iter().position(|counter| counter.name == "unserved");
+        let task = &stored.task;
+        let counter = stored.lifecycle.counter_at(CounterName::Unserved);
         let count = counter.and_then(|at| task.counters.get(at));
         let was_reported = count.is_some_and(|count| count.total > 0);
         let is_due = !was_reported || turn.now.since(task.updated_at) >= UNSERVED_AGAIN;
-        if !is_due || !has_exit(&stored, NO_WORKER) {
+        if !is_due || !stored.has_exit(Trigger::NoWorker) {
             return Ok(());
         }
-        if let Some(moved) = ask_if_unchanged(self.store, &stored, NO_WORKER, turn.now)? {
+        if let Some(moved) = ask_if_unchanged(self.store, &stored, Trigger::NoWorker, turn.now)? {
             let blocked = moved.state().kind == StateKind::Blocked;
             let then =
                 if blocked { "it waits until there is one" } else { "tried again in an hour" };
@@ -91,8 +90,4 @@ impl<'a> Dispatcher<'a> {
         }
         Ok(())
     }
-}
-
-fn has_exit(stored: &Stored, trigger: &str) -> bool {
-    stored.lifecycle.exits(stored.task.state).any(|row| row.trigger == trigger)
 }

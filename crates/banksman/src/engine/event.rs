@@ -3,6 +3,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::machine::{ActivityReport, Actor, Event, TransitionRequest, WaitStatus, waits};
 use banksman_core::time::Instant;
 use serde_json::{Map, Value};
@@ -10,20 +11,34 @@ use serde_json::{Map, Value};
 use super::Result;
 use crate::store::{Store, StoreError, Stored};
 
-/// The system asks for a transition by its trigger.
-pub(super) fn request<const N: usize>(trigger: &str, fields: [(&str, Value); N]) -> Event {
-    Event::Asked(transition(trigger, fields))
+/// The system asks for a transition of the task by its trigger.
+pub(super) fn request<const N: usize>(
+    stored: &Stored,
+    trigger: Trigger,
+    fields: [(Field, Value); N],
+) -> Event {
+    Event::Asked(transition(stored, trigger, fields))
 }
 
 pub(super) fn transition<const N: usize>(
+    stored: &Stored,
+    trigger: Trigger,
+    fields: [(Field, Value); N],
+) -> TransitionRequest {
+    let name = |field: Field| field.name_in(&stored.lifecycle).to_owned();
+    by_name(stored.trigger(trigger), fields.map(|(field, value)| (name(field), value)))
+}
+
+/// The same where the lifecycle itself names the trigger.
+pub(super) fn by_name<const N: usize>(
     trigger: &str,
-    fields: [(&str, Value); N],
+    fields: [(String, Value); N],
 ) -> TransitionRequest {
     TransitionRequest {
         actor: Actor::system(),
         to: None,
         trigger: Some(trigger.to_owned()),
-        fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        fields: fields.into_iter().collect(),
         epoch: None,
         version: None,
     }
@@ -32,23 +47,23 @@ pub(super) fn transition<const N: usize>(
 /// Asks for a transition, and returns whether the task took it.
 pub(super) fn ask<const N: usize>(
     store: &Store,
-    id: TaskId,
-    trigger: &str,
-    fields: [(&str, Value); N],
+    stored: &Stored,
+    trigger: Trigger,
+    fields: [(Field, Value); N],
     now: Instant,
 ) -> Result<bool> {
-    Ok(apply(store, id, request(trigger, fields), now)?.is_some())
+    Ok(apply(store, stored.task.id, request(stored, trigger, fields), now)?.is_some())
 }
 
 /// The same for a task that is still as it was read. Returns the task after the transition.
 pub(super) fn ask_if_unchanged(
     store: &Store,
     stored: &Stored,
-    trigger: &str,
+    trigger: Trigger,
     now: Instant,
 ) -> Result<Option<Stored>> {
     let version = Some(stored.task.version);
-    let event = Event::Asked(TransitionRequest { version, ..transition(trigger, []) });
+    let event = Event::Asked(TransitionRequest { version, ..transition(stored, trigger, []) });
     apply(store, stored.task.id, event, now)
 }
 

@@ -1,5 +1,6 @@
 //! Job specs: everything that a keeper needs to know, put together once before its job begins.
 
+use banksman_core::lifecycle::contract::Field;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -12,12 +13,10 @@ use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
 use super::assignment::{self, Assignment, Assignments, branch_of};
-use super::manual::DONE_IN;
 use super::planning::{context_of, is_spike};
 use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
 use super::project::Settings;
 use super::prompt::RenderedPrompt;
-use super::run_end::PR_HEAD;
 use super::run_start::ClaimedRun;
 use super::steps::{is_driven_manually, may_be_laid_out, workflow_of};
 use super::workers::{agent_setup, evaluator_of_run, judge_of_manual_step};
@@ -237,7 +236,7 @@ impl<'a> JobSpecs<'a> {
         let checks = assignment::checks(stored, &assignment, &project.agents, Some(&project));
         let does = stored.state().does.as_ref();
         let work = if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
-            let commit = stored.text(PR_HEAD).map(str::to_owned);
+            let commit = stored.text(Field::PrHead).map(str::to_owned);
             if does.only_looks() {
                 JobWork::FindMerge { commit }
             } else {
@@ -258,7 +257,7 @@ impl<'a> JobSpecs<'a> {
     /// criterion in prose is left to its gate.
     fn inspection(&self, stored: &Stored, job: JobId) -> Result<JobSpec, SpecError> {
         let task = &stored.task;
-        let folder = match stored.text(DONE_IN) {
+        let folder = match stored.text(Field::DoneIn) {
             Some(folder) => Some(folder.to_owned()),
             None => self.store.project(&task.project)?,
         };

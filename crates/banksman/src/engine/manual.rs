@@ -4,26 +4,21 @@
 //! an agent's. The person works where they like, so the check needs no worktree and changes
 //! nothing.
 
+use banksman_core::lifecycle::contract::Field;
 use serde_json::{Map, Value, json};
 
 use super::steps::is_driven_manually;
 use crate::store::Stored;
 
-/// The folder in which a step was done, and the node that has it.
-pub(super) const DONE_IN: &str = "done_in";
-const DONE_ON: &str = "done_on";
-/// Whether something beside the report shows that a step is done.
-const PROOF: &str = "proof";
-
 /// The node that has the folder to check, where it is another one: a folder of the same name here
 /// would show nothing.
 pub(super) fn done_elsewhere<'s>(stored: &'s Stored, node: &str) -> Option<&'s str> {
-    stored.text(DONE_ON).filter(|done_on| *done_on != node)
+    stored.text(Field::DoneOn).filter(|done_on| *done_on != node)
 }
 
 /// The fields of a signal that was found on this node.
 pub(super) fn done_here(child: &Stored, node: &str) -> Map<String, Value> {
-    let is_looked_at = is_driven_manually(child) && child.flag(PROOF);
-    let node = is_looked_at.then(|| (DONE_ON.to_owned(), json!(node)));
+    let is_looked_at = is_driven_manually(child) && child.flag(Field::Proof);
+    let node = is_looked_at.then(|| child.entry(Field::DoneOn, json!(node)));
     node.into_iter().collect()
 }

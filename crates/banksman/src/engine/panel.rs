@@ -11,11 +11,11 @@ pub(super) mod reviews;
 pub(super) mod roster;
 
 use banksman_core::failure::ProofLevel;
+use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
 use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::machine::TimerKind;
 use banksman_core::panel::fields::{
-    CONCERN, CONCERNS, OBJECTION, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, SUMMARY, VERDICT,
-    VERDICTS, WHY,
+    CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
 };
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
@@ -26,9 +26,8 @@ use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
-use self::reviews::{Invitation, REVIEW, again, child, is_of_this_stay, name_of, record, round_of};
+use self::reviews::{Invitation, again, child, is_of_this_stay, name_of, record, round_of};
 use self::roster::{reviewers, reviewing_workers, role_of_panel, tags_of};
-use super::children::CLOSE;
 use super::event::{ask, report};
 use super::project::Settings;
 use super::relay::{EffectResult, LOOK_AGAIN};
@@ -45,8 +44,6 @@ const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
 
 /// Why a verdict is missing whose reviewer was still at work.
 const OVER_BEFORE: &str = "the panel was over before it answered";
-/// Why a gate failed: the reason that chooses where the work goes back to.
-const FAILED_FOR: &str = "failed_for";
 
 #[derive(Clone, Copy)]
 pub(super) struct PanelHandler<'a> {
@@ -71,7 +68,7 @@ impl<'a> PanelHandler<'a> {
         if step.is_some() && is_driven_manually(parent) {
             return Ok(EffectResult::Done);
         }
-        if let Some(objection) = parent.text(OBJECTION) {
+        if let Some(objection) = parent.text(Field::Objection) {
             report(
                 self.store,
                 parent,
@@ -175,8 +172,9 @@ impl<'a> PanelHandler<'a> {
     /// The reviews of the panel that the task is in, in the order of their creation.
     fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>> {
         let mut assignments = self.store.children(parent.task.id)?;
-        assignments
-            .retain(|review| review.lifecycle.id == REVIEW && is_of_this_stay(review, parent));
+        assignments.retain(|review| {
+            review.lifecycle.purpose == Purpose::Review && is_of_this_stay(review, parent)
+        });
         Ok(assignments)
     }
 
@@ -191,7 +189,7 @@ impl<'a> PanelHandler<'a> {
         let timers = self.store.timers_of(parent.task.id)?;
         let late = timers.iter().filter_map(|timer| {
             let TimerKind::Bound(row) = timer.kind else { return None };
-            let bound = parent.lifecycle.transitions.get(row as usize)?.bound.as_ref()?;
+            let bound = parent.lifecycle.transitions.get(row as usize)?.timeout.as_ref()?;
             let due = parent.task.entered_at.plus(bound.time);
             (bound.since == Since::Entry).then(|| timer.due.since(due))
         });
@@ -221,14 +219,14 @@ impl<'a> PanelHandler<'a> {
         (ruling, reason): (Ruling, String),
         now: Instant,
     ) -> Result<()> {
-        let known = |name: &str| parent.lifecycle.fields.contains_key(name);
+        let known = |field: Field| parent.lifecycle.has_field(field);
         let summary = match ruling {
             Ruling::Escalated | Ruling::Unresolved | Ruling::Unavailable => Some(unresolved(panel)),
             Ruling::Approved | Ruling::Blocked => None,
         };
         let detail = match (ruling, &summary) {
             (Ruling::Blocked, _) => feedback(panel),
-            (_, Some(summary)) if !known(SUMMARY) => format!("{reason}\n\n{summary}"),
+            (_, Some(summary)) if !known(Field::ReviewSummary) => format!("{reason}\n\n{summary}"),
             (_, _) => reason.clone(),
         };
         let concerns: Vec<Value> = open_concerns(panel)
@@ -238,25 +236,25 @@ impl<'a> PanelHandler<'a> {
             })
             .collect();
         let fields = [
-            (VERDICTS, Some(json!(self.verdicts(assignments, panel)?))),
-            (CONCERNS, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
-            (SUMMARY, summary.map(Value::from)),
-            (FAILED_FOR, panel.block_reason().map(Value::from)),
+            (Field::Verdicts, Some(json!(self.verdicts(assignments, panel)?))),
+            (Field::Concerns, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
+            (Field::ReviewSummary, summary.map(Value::from)),
+            (Field::FailedFor, panel.block_reason().map(Value::from)),
         ];
         // The fields of an earlier panel do not hold for this one.
-        let kept = |name: &str| parent.task.fields.contains_key(name);
+        let kept = |field: Field| parent.value(field).is_some();
         let fields = fields
             .into_iter()
-            .filter(|(name, value)| known(name) && (value.is_some() || kept(name)));
+            .filter(|(field, value)| known(*field) && (value.is_some() || kept(*field)));
         let fields: Map<String, Value> =
-            fields.map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect();
+            fields.map(|(field, value)| parent.entry(field, value.unwrap_or_default())).collect();
         let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
         // A task without room for the texts still gets the ruling.
         if !report(self.store, parent, ruling.outcome(), detail, fields, now)? {
             report(self.store, parent, ruling.outcome(), reason, none, now)?;
         }
         for review in assignments.iter().filter(|review| !review.state().terminal) {
-            ask(self.store, review.task.id, CLOSE, [], now)?;
+            ask(self.store, review, Trigger::Close, [], now)?;
         }
         Ok(())
     }
@@ -268,8 +266,8 @@ impl<'a> PanelHandler<'a> {
         }
         for review in self.store.children(parent.task.id)? {
             let is_left = !review.state().terminal && !is_of_this_stay(&review, parent);
-            if review.lifecycle.id == REVIEW && is_left {
-                ask(self.store, review.task.id, CLOSE, [], now)?;
+            if review.lifecycle.purpose == Purpose::Review && is_left {
+                ask(self.store, &review, Trigger::Close, [], now)?;
             }
         }
         Ok(())

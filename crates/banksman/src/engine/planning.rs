@@ -5,15 +5,16 @@
 //! from there; this module only gathers facts. Everything may be done twice: a subtask is created
 //! under a key, and the states of the subtasks are read each time.
 
+use banksman_core::lifecycle::contract::{Field, Purpose, SettingName, Trigger};
 use std::sync::Arc;
 
 use banksman_core::failure::Deliverable;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Activity, CHILDREN_MOVED, Setting, StateKind, builtin};
+use banksman_core::lifecycle::{Activity, StateKind, builtin};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
-    Iteration, item_body, history, summary_line, needs_another_pass, proposal, with_section,
+    Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
 use banksman_core::plan::{OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Result;
-use super::children::{CLOSE, RESET, ask_children};
+use super::children::ask_children;
 use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
@@ -32,25 +33,6 @@ use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Store, Store
 
 /// The role that is asked for a plan, where the lifecycle has a field for one.
 const PLANNER: &str = "planner";
-/// A record has it when the plan has changed.
-pub(super) const PLAN: &str = "plan";
-const VERSION: &str = "plan_version";
-const HISTORY: &str = "plan_history";
-/// Whether subtasks do the work.
-const SPLIT: &str = "split";
-/// The subtasks that a person goes on without.
-const LEFT_OUT: &str = "left_out";
-/// Set while a person is asked about subtasks.
-const ASKED: &str = "parts_asked";
-/// The lifecycle of a subtask, and the field that holds its name in the plan.
-const LEAF: &str = "leaf";
-const SUBTASK: &str = "subtask";
-/// The field that holds the name of a workflow's step.
-const STEP: &str = "step";
-/// Set for a subtask that answers a question: its last words are its result.
-const SPIKE: &str = "spike";
-/// A lifecycle's setting for the time of one iteration.
-const ITERATION_TIMEOUT: &str = "iteration_timeout";
 /// Transitions that one update may cause, one after the other: more than any lifecycle has states
 /// in a row.
 const MOST_MOVES: usize = 8;
@@ -89,35 +71,31 @@ pub(super) fn is_planning(stored: &Stored) -> bool {
     let plans = does.is_some_and(|does| {
         does.role.as_deref() == Some(PLANNER) && does.produces == Deliverable::Answer
     });
-    plans && stored.lifecycle.fields.contains_key(PLAN)
+    plans && stored.lifecycle.has_field(Field::Plan)
 }
 
 /// Whether the task is there to answer a question.
 pub(super) fn is_spike(stored: &Stored) -> bool {
-    stored.flag(SPIKE)
+    stored.flag(Field::Spike)
 }
 
-fn plan_of(stored: &Stored) -> Option<Plan> {
-    Plan::deserialize(stored.task.fields.get(PLAN)?).ok()
+fn plan_of(stored: &Stored) -> Result<Option<Plan>> {
+    Ok(stored.data(Field::Plan)?)
 }
 
 fn version_of(stored: &Stored) -> u32 {
-    let version = stored.task.fields.get(VERSION).and_then(Value::as_u64);
+    let version = stored.number(Field::PlanVersion);
     version.and_then(|version| u32::try_from(version).ok()).unwrap_or_default()
 }
 
-fn iterations_of(stored: &Stored) -> Vec<Iteration> {
-    let kept = stored.task.fields.get(HISTORY).map(Vec::<Iteration>::deserialize);
-    kept.and_then(Result::ok).unwrap_or_default()
+fn iterations_of(stored: &Stored) -> Result<Vec<Iteration>> {
+    Ok(stored.data(Field::PlanHistory)?.unwrap_or_default())
 }
 
 pub(super) fn planning(store: &Store, stored: &Stored) -> Result<Planning> {
-    let timeout = match stored.lifecycle.settings.get(ITERATION_TIMEOUT) {
-        Some(Setting::Time(time)) => Some(*time),
-        Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
-    };
-    let former = plan_of(stored).map(|plan| proposal(version_of(stored), &plan));
-    let last = iterations_of(stored).pop();
+    let timeout = stored.lifecycle.time(SettingName::IterationTimeout);
+    let former = plan_of(stored)?.map(|plan| proposal(version_of(stored), &plan));
+    let last = iterations_of(stored)?.pop();
     let subtasks = planned_subtasks(store, stored)?;
     let lines = subtasks.iter().map(|subtask| format!("- {}\n", standing(subtask)));
     Ok(Planning {
@@ -143,34 +121,41 @@ pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<
             (None, Iteration { version, subtasks: 0, objections: vec![why] }, line)
         }
     };
-    let mut all = iterations_of(stored);
+    let mut all = iterations_of(stored)?;
     let objections = iteration.objections.clone();
     all.push(iteration);
     all.drain(..all.len().saturating_sub(limits::PLAN_ITERATIONS));
-    let mut fields =
-        Map::from_iter([(VERSION.to_owned(), json!(version)), (HISTORY.to_owned(), json!(all))]);
-    let shown = plan.clone().or_else(|| plan_of(stored));
+    let mut fields = vec![(Field::PlanVersion, json!(version)), (Field::PlanHistory, json!(all))];
+    let shown = match &plan {
+        Some(plan) => Some(plan.clone()),
+        None => plan_of(stored)?,
+    };
     let mut words = shown.map(|plan| proposal(version, &plan)).unwrap_or_default();
+    let mut is_irreducible = false;
     match &plan {
         Some(plan) => {
-            fields.insert(PLAN.to_owned(), json!(plan));
-            fields.insert("subtasks".to_owned(), judged(plan));
-            fields.insert(SPLIT.to_owned(), json!(plan.is_split()));
             let why = plan.irreducible.trim();
-            let why = if why.is_empty() { Value::Null } else { json!(why) };
-            fields.insert("irreducible".to_owned(), why);
+            is_irreducible = !why.is_empty();
+            let why = if is_irreducible { json!(why) } else { Value::Null };
+            fields.extend([
+                (Field::Plan, json!(plan)),
+                (Field::Subtasks, judged(plan)),
+                (Field::Split, json!(plan.is_split())),
+                (Field::Irreducible, why),
+            ]);
         }
         None => {
             let parent = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
-            fields.insert("subtasks".to_owned(), parent);
+            fields.push((Field::Subtasks, parent));
         }
     }
     // A plan that is ready is shown by itself; a person who has to find another way sees all
     // iterations.
-    if !objections.is_empty() || fields.get("irreducible").is_some_and(Value::is_string) {
+    if !objections.is_empty() || is_irreducible {
         words = format!("{words}\n{}", history(&all));
     }
-    fields.retain(|name, _| stored.lifecycle.fields.contains_key(name));
+    fields.retain(|(field, _)| stored.lifecycle.has_field(*field));
+    let fields = fields.into_iter().map(|(field, value)| stored.entry(field, value)).collect();
     let body = store.detail(stored.task.id)?.stored.task.body;
     Ok(Planned { line, fields, body: with_section(&body, &words) })
 }
@@ -178,12 +163,12 @@ pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<
 /// The subtasks of the task's present plan, in their order; without reviews and subtasks of earlier
 /// plans.
 pub(super) fn planned_subtasks(store: &Store, parent: &Stored) -> Result<Vec<Stored>> {
-    if !parent.task.fields.contains_key(PLAN) {
+    if parent.value(Field::Plan).is_none() {
         return Ok(Vec::new());
     }
     let mut subtasks = store.children(parent.task.id)?;
     subtasks.retain(|subtask| {
-        subtask.text(SUBTASK).is_some() && version_of(subtask) == version_of(parent)
+        subtask.text(Field::Subtask).is_some() && version_of(subtask) == version_of(parent)
     });
     Ok(subtasks)
 }
@@ -198,13 +183,13 @@ pub(super) fn lead_subtasks(
 ) -> Result<EffectResult> {
     match parent.state().kind {
         StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
-            ask_children(store, parent, CLOSE, |_| true, now)?;
+            ask_children(store, parent, Trigger::Close, |_| true, now)?;
         }
         StateKind::Working | StateKind::Reviewing if !parent.task.is_active(&parent.lifecycle) => {
             create_subtasks(store, parent, now)?;
             release_left_out(store, parent, now)?;
-            if is_answered(store, effect)? {
-                ask_planned(store, parent, RESET, now)?;
+            if is_answered(store, parent, effect)? {
+                ask_planned(store, parent, Trigger::Reset, now)?;
             }
             update_planned_parent(store, parent, now)?;
         }
@@ -219,14 +204,15 @@ pub(super) fn lead_subtasks(
 }
 
 /// Whether the transition behind the effect answered the question about subtasks.
-fn is_answered(store: &Store, effect: &PendingEffect) -> Result<bool> {
+fn is_answered(store: &Store, parent: &Stored, effect: &PendingEffect) -> Result<bool> {
     let entry = store.record(effect.task, effect.seq)?;
-    let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(ASKED));
+    let name = Field::ChildrenAsked.name_in(&parent.lifecycle);
+    let asked = entry.as_ref().and_then(|entry| entry.record.fields.get(name));
     Ok(asked.is_some_and(Value::is_null))
 }
 
 fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
-    let Some(plan) = plan_of(parent) else { return Ok(()) };
+    let Some(plan) = plan_of(parent)? else { return Ok(()) };
     let order = plan.order();
     let subtasks: Vec<NewChild> = order.iter().map(|placed| subtask(parent, placed)).collect();
     store.add_children(&subtasks, now)?;
@@ -244,10 +230,10 @@ fn release_left_out(store: &Store, parent: &Stored, now: Instant) -> Result<()> 
 }
 
 /// Asks every subtask that was given up and not left out for a transition.
-fn ask_planned(store: &Store, parent: &Stored, trigger: &str, now: Instant) -> Result<()> {
+fn ask_planned(store: &Store, parent: &Stored, trigger: Trigger, now: Instant) -> Result<()> {
     for subtask in planned_subtasks(store, parent)? {
         if is_given_up(&subtask) && !is_left_out(parent, &subtask) {
-            ask(store, subtask.task.id, trigger, [], now)?;
+            ask(store, &subtask, trigger, [], now)?;
         }
     }
     Ok(())
@@ -261,11 +247,11 @@ pub(super) fn update_planned_parent(store: &Store, parent: &Stored, now: Instant
     }
     if matches!(kind_of(parent), StateKind::Done | StateKind::Failed | StateKind::Cancelled) {
         // A subtask whose merge was under way could not be closed with the others.
-        return ask_children(store, parent, CLOSE, |_| true, now);
+        return ask_children(store, parent, Trigger::Close, |_| true, now);
     }
     for _ in 0..MOST_MOVES {
         let parent = store.task(parent.task.id)?;
-        if !ask(store, parent.task.id, CHILDREN_MOVED, facts(&parent, &subtasks), now)? {
+        if !ask(store, &parent, Trigger::ChildrenMoved, facts(&parent, &subtasks), now)? {
             break;
         }
     }
@@ -275,8 +261,8 @@ pub(super) fn update_planned_parent(store: &Store, parent: &Stored, now: Instant
 /// The context for the agent of a subtask or a step: the parent, and the tasks before it.
 pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
     let mut words = String::new();
-    let is_planned = stored.text(SUBTASK).is_some();
-    if !is_planned && stored.text(STEP).is_none() {
+    let is_planned = stored.text(Field::Subtask).is_some();
+    if !is_planned && stored.text(Field::Step).is_none() {
         return Ok(words);
     }
     if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
@@ -293,7 +279,7 @@ pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
         if is_planned {
             words += &format!("\nBefore it came {}\n", standing(&before));
         }
-        if let Some(found) = before.text("findings") {
+        if let Some(found) = before.text(Field::Findings) {
             words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
         }
         words += &reviewed(&before);
@@ -307,7 +293,7 @@ fn reviewed(before: &Stored) -> String {
     if open.is_empty() {
         return open;
     }
-    let name = before.text(STEP).map_or_else(|| before.task.id.to_string(), str::to_owned);
+    let name = before.text(Field::Step).map_or_else(|| before.task.id.to_string(), str::to_owned);
     format!("Reviewers of {name} said:\n{}\n", clip(&open, ADVICE_BYTES).trim_end())
 }
 
@@ -338,16 +324,14 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     // A tag with a colon chooses a worker, which is not for a planner to do.
     let own = tags.iter().filter(|tag| !tag.contains(':') && !task.tags.contains(tag));
     let tags = task.tags.iter().chain(own).take(limits::TAGS).cloned().collect();
-    let mut fields =
-        Map::from_iter([(SUBTASK.to_owned(), json!(id)), (VERSION.to_owned(), json!(version))]);
-    match placed.item {
-        PlanItem::Spike(_) => fields.insert(SPIKE.to_owned(), json!(true)),
-        PlanItem::Subtask(_) => fields.insert("touches".to_owned(), json!(files)),
+    let own = match placed.item {
+        PlanItem::Spike(_) => (Field::Spike, json!(true)),
+        PlanItem::Subtask(_) => (Field::Touches, json!(files)),
     };
-    let lifecycle = builtin::get(LEAF, &Overrides::new())
-        .and_then(Result::ok)
+    let fields = [(Field::Subtask, json!(id)), (Field::PlanVersion, json!(version)), own];
+    let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
+    let (lifecycle, source) = builtin::for_purpose(Purpose::Subtask, &Overrides::new())
         .expect("a test checks every lifecycle that ships with the program");
-    let source = builtin::source(LEAF).unwrap_or_default().to_owned();
     let new = NewTask {
         title,
         body: item_body(placed.item, version, (&task.id.to_string(), &task.title)),
@@ -386,19 +370,18 @@ fn is_given_up(subtask: &Stored) -> bool {
 }
 
 fn is_left_out(parent: &Stored, subtask: &Stored) -> bool {
-    let list = parent.task.fields.get(LEFT_OUT).and_then(Value::as_array);
     let id = subtask.task.id.to_string();
-    list.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(&id)))
+    parent.list(Field::LeftOut).iter().any(|one| one.as_str() == Some(&id))
 }
 
 /// The states of the subtasks as fields that the lifecycle decides on.
-fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
+fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
     let (mut open, mut in_review, mut waiting, mut done) = (0, 0, 0, 0);
     let mut given_up: Vec<&Stored> = Vec::new();
     for subtask in subtasks {
         match kind_of(subtask) {
             StateKind::Queued | StateKind::Working | StateKind::Blocked | StateKind::Parked => {
-                open += 1
+                open += 1;
             }
             // Work that is being merged has been reviewed and approved.
             StateKind::Reviewing if subtask.activity() == Some(Activity::Merge) => waiting += 1,
@@ -411,18 +394,19 @@ fn facts<'n>(parent: &Stored, subtasks: &[Stored]) -> [(&'n str, Value); 8] {
     let asked: Vec<&Stored> =
         given_up.iter().copied().filter(|subtask| !is_left_out(parent, subtask)).collect();
     let ids: Vec<String> = given_up.iter().map(|subtask| subtask.task.id.to_string()).collect();
-    let links: Vec<&str> = subtasks.iter().filter_map(|subtask| subtask.text("pr_url")).collect();
+    let links: Vec<&str> =
+        subtasks.iter().filter_map(|subtask| subtask.text(Field::PrUrl)).collect();
     let link = if links.is_empty() { Value::Null } else { json!(links.join(" ")) };
     let problem = if asked.is_empty() { Value::Null } else { json!(problem(&asked)) };
     [
-        ("parts_open", json!(open)),
-        ("parts_in_review", json!(in_review)),
-        ("parts_waiting", json!(waiting)),
-        ("parts_done", json!(done)),
-        ("parts_given_up", json!(asked.len())),
-        ("parts_problem", problem),
-        ("given_up", json!(ids)),
-        ("pr_url", link),
+        (Field::ChildrenOpen, json!(open)),
+        (Field::ChildrenInReview, json!(in_review)),
+        (Field::ChildrenWaiting, json!(waiting)),
+        (Field::ChildrenDone, json!(done)),
+        (Field::ChildrenGivenUp, json!(asked.len())),
+        (Field::ChildrenProblem, problem),
+        (Field::GivenUp, json!(ids)),
+        (Field::PrUrl, link),
     ]
 }
 
@@ -445,11 +429,11 @@ fn problem(asked: &[&Stored]) -> String {
 /// A subtask in one line: its name, its state, and why.
 fn standing(subtask: &Stored) -> String {
     let state = &subtask.state().name;
-    let why = ["diagnostic", "reason", "unblock_condition"].into_iter();
+    let why = [Field::Diagnostic, Field::Reason, Field::UnblockCondition].into_iter();
     let given_up = is_given_up(subtask) || kind_of(subtask) == StateKind::Blocked;
     let why = why.filter(|_| given_up).find_map(|field| subtask.text(field));
     let why = why.map(|why| format!(" ({})", clip(why, 300))).unwrap_or_default();
-    let name = subtask.text(SUBTASK).unwrap_or_default();
+    let name = subtask.text(Field::Subtask).unwrap_or_default();
     format!("{name} ({}) {}: {state}{why}", subtask.task.id, subtask.task.title)
 }
 

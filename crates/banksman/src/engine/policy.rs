@@ -3,8 +3,9 @@
 
 use banksman_core::failure::{Classification, FailureClass};
 use banksman_core::fence::fence;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::ResolvedName;
-use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, Route, StateId, Transition};
+use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateId, Transition};
 use banksman_core::loops::{self, LoopSample};
 use banksman_core::policy::{Action, Grant, PermissionRequest, PolicyGuard};
 use banksman_core::receipt::Receipt;
@@ -12,15 +13,12 @@ use banksman_core::schedule::Ineligible;
 use serde_json::Value;
 
 use super::Result;
-use super::event::transition;
-use super::planning::PLAN;
+use super::event::by_name;
 use super::project::Settings;
 use super::turn::Turn;
 use crate::config::{Agents, WorkerSetup};
 use crate::store::{OverBudget, PastRun, Store, StoreError, Stored};
 
-/// The trigger that asks people, in lifecycles without one for a task that is over its budget.
-const ESCALATE: &str = "escalate";
 /// Records that are searched for a loop: twice as many as the longest loop that a policy may ask
 /// for.
 const LOOKED_BACK: i64 = 400;
@@ -40,7 +38,7 @@ pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, turn: &mut Turn) 
     let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
     let text = format!("Over budget: {}", spent.join("; "));
     let words = format!("{text}. To let it go on is to give it as much again.");
-    let ask = transition(trigger, [(field, Value::from(words))]);
+    let ask = by_name(trigger, [(field.to_owned(), Value::from(words))]);
     match store.ask_for_budget(&stored, ask, &over.used, turn.now) {
         Ok(_) => turn.alert(Some(over.task), text),
         // The task has moved on, or its guards forbid the transition.
@@ -76,7 +74,7 @@ pub(super) fn escalate_loops(
         epoch = began.unwrap_or(epoch);
         let now = head_of(epoch);
         // A planner commits nothing: its result is a changed plan.
-        let has_planned = entry.record.fields.contains_key(PLAN);
+        let has_planned = entry.record.fields.contains_key(Field::Plan.name());
         let has_new_work = has_planned || (now.is_some() && now != head);
         head = now.or(head);
         LoopSample { record: &entry.record, has_new_work }
@@ -100,9 +98,9 @@ pub(super) fn escalate_loops(
 /// takes the text.
 fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
     let rows = lifecycle.exits(state).filter(|row| {
-        row.bound.is_none()
+        row.timeout.is_none()
             && row.roles.contains(&RoleId::SYSTEM)
-            && (row.trigger == ESCALATE || is_for_over_budget(lifecycle, &row.trigger))
+            && (row.trigger == Trigger::Escalate.name() || lifecycle.asks_for_budget(&row.trigger))
     });
     rows.into_iter().find_map(|row| Some((row.trigger.as_str(), place_of_detail(row)?)))
 }
@@ -112,16 +110,6 @@ fn place_of_detail(row: &Transition) -> Option<&str> {
     let is_detail = |name: &ResolvedName| matches!(name, ResolvedName::Detail);
     let mut computed = row.changes.compute.iter();
     computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
-}
-
-/// Whether a trigger is the outcome itself, or what the lifecycle does with a run that ends so.
-fn is_for_over_budget(lifecycle: &Lifecycle, trigger: &str) -> bool {
-    let is_named = trigger == Outcome::OverBudget.as_str();
-    is_named
-        || lifecycle.states.iter().filter_map(|state| state.does.as_ref()).any(|does| {
-            let route = does.outcomes.get(&Outcome::OverBudget);
-            matches!(route, Some(Route::Trigger(own)) if own == trigger)
-        })
 }
 
 /// The guard of a run, or why its policy cannot be used.
@@ -160,7 +148,8 @@ pub(super) fn allowed_in_words(allowed: &[Action]) -> String {
 /// Whether the last run had done its work and only a permission was missing, which has been given.
 pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
     let Some(last) = earlier.last() else { return false };
-    let asked = last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
+    let asked =
+        last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
     last.class == Some(FailureClass::Policy)
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
 }
@@ -173,7 +162,7 @@ mod tests {
     use super::*;
 
     /// A reviewer whose budget is used up has no verdict, and its panel asks a person.
-    const SILENT: [&str; 2] = ["seat pending", "seat reviewing"];
+    const SILENT: [&str; 2] = ["review pending", "review reviewing"];
 
     /// Where a task can wait for an agent, in a queue or before its next run, a budget that is used
     /// up is asked about.

@@ -231,7 +231,12 @@ impl<'a> Previews<'a> {
             timeout: None,
             parent: with_body,
             gate,
-            panel: Panel { assignments: reviews, round_deadlines: vec![], deadline: None, max_rounds },
+            panel: Panel {
+                assignments: reviews,
+                round_deadlines: vec![],
+                deadline: None,
+                max_rounds,
+            },
         })
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use banksman_core::fence::fence;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::limits;
 use banksman_core::machine::Task;
 use banksman_core::plan::proposal::without_section;
@@ -27,7 +28,7 @@ const FAILURES_BYTES: usize = 6_000;
 /// The advice of a panel that let the work pass, in bytes.
 pub(super) const ADVICE_BYTES: usize = 6_000;
 /// Fields with what reviewers and people wrote about the work.
-const COMMENTS: [&str; 4] = ["note", "feedback", "pr_comments", "error"];
+const COMMENTS: [Field; 4] = [Field::Note, Field::Feedback, Field::PrComments, Field::Error];
 /// Where an agent finds all of its own task.
 const TASK_TOOL: &str = "the tool `task` gives all of it";
 
@@ -287,7 +288,8 @@ fn earlier(failures: &str) -> String {
 
 /// The texts of reviewers and people about the work.
 fn comments(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
-    let texts = COMMENTS.iter().filter_map(|name| fields.get(*name)).filter_map(Value::as_str);
+    let given = COMMENTS.iter().filter_map(|field| fields.get(field.name()));
+    let texts = given.filter_map(Value::as_str);
     let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
     let advice = advice(fields, &texts);

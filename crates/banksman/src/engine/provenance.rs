@@ -5,6 +5,7 @@
 //! People decide, so a file that a run may have written is no answer, and neither is a file from
 //! before the work was handed over.
 
+use banksman_core::lifecycle::contract::Trigger;
 use std::collections::BTreeSet;
 
 use banksman_core::ids::RunId;
@@ -12,7 +13,6 @@ use banksman_core::machine::Actor;
 use banksman_core::policy::REFUSED;
 use banksman_core::time::{Instant, Span};
 
-use super::signals::{FAIL, PASS, VETO};
 use super::{Engine, Result};
 use crate::clock;
 use crate::config::Agents;
@@ -41,7 +41,7 @@ impl<'a> Provenance<'a> {
         &self,
         child: &Stored,
         actor: &Actor,
-        trigger: &str,
+        trigger: Trigger,
         seen: &SignalFile,
         now: Instant,
     ) -> Result<Option<String>> {
@@ -93,7 +93,10 @@ impl<'a> Provenance<'a> {
         let is_judged = |state: &str| {
             let mut exits =
                 lifecycle.find_state(state).into_iter().flat_map(|id| lifecycle.exits(id));
-            exits.any(|row| [PASS, FAIL, VETO].contains(&row.trigger.as_str()))
+            exits.any(|row| {
+                let known = Trigger::named(&row.trigger);
+                matches!(known, Some(Trigger::Pass | Trigger::Fail | Trigger::Veto))
+            })
         };
         if !is_judged(&child.state().name) {
             return Ok(None);
@@ -105,11 +108,12 @@ impl<'a> Provenance<'a> {
     }
 
     /// The command for a person who means it.
-    fn instead(&self, child: &Stored, trigger: &str) -> Result<String> {
+    fn instead(&self, child: &Stored, trigger: Trigger) -> Result<String> {
         let task = child.task.id;
-        let passes = trigger == PASS;
+        let passes = trigger == Trigger::Pass;
         let last = self.store.last_decision(task)?.filter(|asked| asked.settled.is_none());
-        let open = last.filter(|asked| asked.offers.iter().any(|(_, offer)| offer == trigger));
+        let open =
+            last.filter(|asked| asked.offers.iter().any(|(_, offer)| offer == trigger.name()));
         Ok(match open {
             Some(asked) if passes => format!("banksman decisions approve {}", asked.id),
             Some(asked) => format!("banksman decisions changes {} '…'", asked.id),

@@ -3,6 +3,7 @@
 //! The looks are jobs, because a turn does not wait for a remote. The time alone decides when one
 //! is due, so nothing has to be stored, and a look is not repeated after a crash.
 
+use banksman_core::lifecycle::contract::Trigger;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
@@ -15,7 +16,7 @@ use super::collect::end_in_words;
 use super::job::JobSpecs;
 use super::project::Settings;
 use super::signals::{agent, apply_signal};
-use super::steps::{SIGNAL, StepTask};
+use super::steps::StepTask;
 use super::turn::Turn;
 use super::{Engine, Notice, Project, Result};
 use crate::exec::job::JobId;
@@ -94,8 +95,13 @@ impl<'a> PullRequests<'a> {
             }
             Some((found, Some(signal))) if signal.found => {
                 let key = format!("pull-{task}-{}", found.head);
-                let what =
-                    apply_signal(self.store, task, (agent(), SIGNAL, Map::new()), &key, turn.now)?;
+                let what = apply_signal(
+                    self.store,
+                    task,
+                    (agent(), Trigger::Signal, Map::new()),
+                    &key,
+                    turn.now,
+                )?;
                 let name = signal.note.as_deref().unwrap_or("a pull request");
                 (format!("{name} for {id}: {what}"), format!("{task}#{stay}-{}", found.head))
             }

@@ -93,10 +93,10 @@ impl<'a> Relay<'a> {
             match result.unwrap_or(EffectResult::Later(turn.now.plus(LOOK_AGAIN))) {
                 EffectResult::Done => done.push(effect),
                 EffectResult::Begun(at) => {
-                    self.store.effect_failed(effect, "not yet", EffectFailure::Again(at))?
+                    self.store.effect_failed(effect, "not yet", EffectFailure::Again(at))?;
                 }
                 EffectResult::Later(at) => {
-                    self.store.effect_later(effect, at.max(turn.now.plus(Span(1))))?
+                    self.store.effect_later(effect, at.max(turn.now.plus(Span(1))))?;
                 }
                 EffectResult::Dead(text) => {
                     self.store.effect_failed(effect, &text, EffectFailure::Dead)?;

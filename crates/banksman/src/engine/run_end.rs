@@ -5,6 +5,7 @@ use banksman_core::failure::{
     self, Classification, FailureClass, PastFailure, ProofLevel, RetryDecision, RunExpectation,
 };
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::contract::{Field, Purpose};
 use banksman_core::lifecycle::{Outcome, Route};
 use banksman_core::machine::{Finish, RejectReason, Rejected};
 use banksman_core::quota;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::collect::{end_in_words, receipt_without_keeper};
 use super::job::expects;
-use super::panel::reviews::{REVIEW, summary_line};
+use super::panel::reviews::summary_line;
 use super::planning::{is_planning, is_spike, planned};
 use super::policy::escalate_loops;
 use super::project::Settings;
@@ -25,10 +26,6 @@ use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, loc
 
 /// Runs that the failure policy looks back on.
 const LOOK_BACK: i64 = 100;
-/// The field of lifecycles whose runs answer by a schema.
-const ANSWER: &str = "answer";
-/// The field for the commit that is the pull request, where a branch stands for one.
-pub(super) const PR_HEAD: &str = "pr_head";
 /// A key that the provider refuses once is refused to the next task, too.
 const AUTH_PAUSE: Span = Span(30 * 60_000);
 
@@ -64,7 +61,7 @@ impl<'a> RunEnds<'a> {
             expects: expects(&stored),
             task: &run.task.to_string(),
             branch: &branch,
-            schema_given: stored.lifecycle.fields.contains_key(ANSWER) || is_planning(&stored),
+            schema_given: stored.lifecycle.has_field(Field::Answer) || is_planning(&stored),
         };
         let classification = failure::classify(receipt, &asked);
         let classification =
@@ -120,7 +117,8 @@ impl<'a> RunEnds<'a> {
         let plan = answer.filter(|_| is_planning(stored));
         let planned = plan.map(|answer| planned(self.store, stored, answer)).transpose()?;
         // An answer by a schema has no text for people; the log has the answer as it came.
-        let verdict = answer.filter(|_| stored.lifecycle.id == REVIEW).and_then(summary_line);
+        let verdict =
+            answer.filter(|_| stored.lifecycle.purpose == Purpose::Review).and_then(summary_line);
         let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());
@@ -167,16 +165,18 @@ impl<'a> RunEnds<'a> {
         let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
         let (pr_url, pr_head) = self.pull_request(stored, receipt, classification)?;
         let facts = [
-            ("pr_url", pr_url.map(Value::from)),
-            (PR_HEAD, pr_head.map(Value::from)),
-            (ANSWER, receipt.answer.clone()),
-            ("findings", findings(stored, receipt)),
-            ("quota_resets_at", resets_at.map(|at| json!(at))),
-            ("session_id", reading.and_then(|reading| reading.session.clone()).map(Value::from)),
+            (Field::PrUrl, pr_url.map(Value::from)),
+            (Field::PrHead, pr_head.map(Value::from)),
+            (Field::Answer, receipt.answer.clone()),
+            (Field::Findings, findings(stored, receipt)),
+            (Field::QuotaResetsAt, resets_at.map(|at| json!(at))),
+            (
+                Field::SessionId,
+                reading.and_then(|reading| reading.session.clone()).map(Value::from),
+            ),
         ];
-        let known = |name: &str| stored.lifecycle.fields.contains_key(name);
-        let facts = facts.into_iter().filter(|(name, _)| known(name));
-        Ok(facts.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+        let known = facts.into_iter().filter(|(field, _)| stored.lifecycle.has_field(*field));
+        Ok(known.filter_map(|(field, value)| Some(stored.entry(field, value?))).collect())
     }
 
     /// The pull request that the agent named. In a repository without a remote, the branch at the
@@ -218,10 +218,7 @@ impl<'a> RunEnds<'a> {
         let before: Vec<PastFailure> = past
             .iter()
             .filter(|past| past.outcome.is_some())
-            .map(|past| PastFailure {
-                class: past.class,
-                signature: past.signature.clone(),
-            })
+            .map(|past| PastFailure { class: past.class, signature: past.signature.clone() })
             .collect();
         let key = run.task.to_string();
         match failure::next(&self.config.policy, classification, &before, &key, now) {

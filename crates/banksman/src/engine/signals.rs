@@ -5,6 +5,7 @@
 //! crash between the two repeats nothing. A signal that comes early, late, twice or for a step that
 //! has ended is logged and changes nothing.
 
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
@@ -16,12 +17,12 @@ use banksman_core::workflow::Signal;
 use serde_json::{Map, Value, json};
 
 use super::assignment::branch_of;
-use super::event::transition;
+use super::event::by_name;
 use super::manual::done_here;
 use super::project::Settings;
 use super::provenance::{Provenance, written};
 use super::pulls::PullRequests;
-use super::steps::{SIGNAL, StepTask, is_manual, workflow_of};
+use super::steps::{StepTask, is_manual, workflow_of};
 use super::turn::{Reconciler, Turn};
 use super::{Engine, EngineError, Notice, Project, Result};
 use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
@@ -32,9 +33,6 @@ use crate::store::{IdempotencyKey, Store, StoreError, Stored};
 const RECENT: i64 = 200;
 /// The note of a step's signal, in bytes; more than people write.
 const NOTE_BYTES: usize = limits::REPORT_TEXT_BYTES;
-pub(super) const PASS: &str = "pass";
-pub(super) const FAIL: &str = "fail";
-pub(super) const VETO: &str = "veto";
 
 /// A step that a signal may be for.
 struct Awaiting {
@@ -118,8 +116,13 @@ impl<'a> Signals<'a> {
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", child.task.id);
             let fields = done_here(child, &self.settings.agents.node);
-            let what =
-                apply_signal(self.store, child.task.id, (agent(), SIGNAL, fields), &key, turn.now)?;
+            let what = apply_signal(
+                self.store,
+                child.task.id,
+                (agent(), Trigger::Signal, fields),
+                &key,
+                turn.now,
+            )?;
             let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
             if Mailbox::new(&project.path).record(&step.workflow, turn.now, &text, &key)? {
                 turn.notice(Some(child.task.id), text);
@@ -185,15 +188,16 @@ impl<'a> Signals<'a> {
             Content::Done { failed: false, note } => {
                 let note =
                     note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
-                let note = note.map(|note| ("note".to_owned(), json!(note)));
+                let note = note.map(|note| child.entry(Field::Note, json!(note)));
                 let fields =
                     done_here(&child, &self.settings.agents.node).into_iter().chain(note).collect();
-                Some((agent(), SIGNAL, fields))
+                Some((agent(), Trigger::Signal, fields))
             }
-            Content::Pass { .. } => Some((person(seen), PASS, Map::new())),
+            Content::Pass { .. } => Some((person(seen), Trigger::Pass, Map::new())),
             Content::Fail { note, reason } => {
-                let mut fields = Map::from_iter([("feedback".to_owned(), json!(note))]);
-                let reason = reason.as_ref().map(|reason| ("failed_for".to_owned(), json!(reason)));
+                let mut fields = Map::from_iter([child.entry(Field::Feedback, json!(note))]);
+                let reason =
+                    reason.as_ref().map(|reason| child.entry(Field::FailedFor, json!(reason)));
                 fields.extend(reason);
                 Some((person(seen), objection(&child), fields))
             }
@@ -234,11 +238,11 @@ impl<'a> Signals<'a> {
 pub(super) fn apply_signal(
     store: &Store,
     id: TaskId,
-    (actor, trigger, fields): (Actor, &str, Map<String, Value>),
+    (actor, trigger, fields): (Actor, Trigger, Map<String, Value>),
     key: &str,
     now: Instant,
 ) -> Result<String> {
-    let ask = TransitionRequest { actor, fields, ..transition(trigger, []) };
+    let ask = TransitionRequest { actor, fields, ..by_name(trigger.name(), []) };
     let key = IdempotencyKey::new(key, key);
     match store.apply(id, Event::Asked(ask), Some(key), now) {
         Ok(applied) if applied.replayed => Ok("it was taken before and changes nothing".to_owned()),
@@ -292,10 +296,12 @@ fn person(seen: &SignalFile) -> Actor {
 }
 
 /// The trigger of a person's objection in the step's state: an agent may have let it pass already.
-fn objection(child: &Stored) -> &'static str {
-    let has =
-        |trigger: &str| child.lifecycle.exits(child.task.state).any(|row| row.trigger == trigger);
-    if has(VETO) && !has(FAIL) { VETO } else { FAIL }
+fn objection(child: &Stored) -> Trigger {
+    if child.has_exit(Trigger::Veto) && !child.has_exit(Trigger::Fail) {
+        Trigger::Veto
+    } else {
+        Trigger::Fail
+    }
 }
 
 /// Moves a signal away that is older than its step, and logs it.

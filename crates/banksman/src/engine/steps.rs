@@ -4,6 +4,7 @@
 //! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
 //! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
+use banksman_core::lifecycle::contract::{CounterName, Field, Trigger};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -15,7 +16,6 @@ use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{self, Signal, Workflow};
 use serde_json::{Value, json};
 
-use super::children::{ABORT, RESET};
 use super::event::{ask, request};
 use super::job::JobSpecs;
 use super::project::Settings;
@@ -32,16 +32,8 @@ use crate::exec::site::Site;
 use crate::store::outbox::PendingEffect;
 use crate::store::{HistoryEntry, Store, Stored};
 
-/// Reports that a step is done.
-pub(super) const SIGNAL: &str = "signal";
-/// The step after it has ended, so a person can no longer veto this one.
-const FOLLOWED: &str = "followed";
-/// Set when the steps of a workflow have been told that it runs. Also the name of the field.
-pub(super) const LED: &str = "led";
 /// The feedback of all gates to a step, in bytes; the oldest goes first.
 const RETRY_CONTEXT_BYTES: usize = 16_000;
-/// Counts the failures of a gate, a person's included.
-const ROUNDS: &str = "rounds";
 
 /// A step as its task holds it.
 pub(super) struct StepTask {
@@ -52,7 +44,7 @@ pub(super) struct StepTask {
 impl StepTask {
     /// None for a task that is no step.
     pub(super) fn of(stored: &Stored) -> Option<Self> {
-        let workflow = stored.text("workflow")?.to_owned();
+        let workflow = stored.text(Field::Workflow)?.to_owned();
         Some(Self { spec: stored.spec()?, workflow })
     }
 
@@ -69,24 +61,26 @@ pub(super) fn workflow_of(parent: &Stored) -> Option<Workflow> {
 /// Whether a person is asked to do the step: the state's offers tell, not its name.
 pub(super) fn is_manual(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
-    does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == SIGNAL))
+    does.is_some_and(|does| {
+        does.offers.iter().any(|(_, trigger)| trigger == Trigger::Signal.name())
+    })
 }
 
 /// Whether the person who does the step also drives its workflow: nothing is started or laid out
 /// for them.
 pub(super) fn is_driven_manually(stored: &Stored) -> bool {
-    stored.text("driver") == Some("hand")
+    stored.text(Field::StepDriver) == Some("hand")
 }
 
 /// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
 /// engine drives.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
-    stored.text("launch") == Some("interactive") && !is_driven_manually(stored)
+    stored.text(Field::Launch) == Some("interactive") && !is_driven_manually(stored)
 }
 
 /// How often the step's gate has failed.
 fn rounds(stored: &Stored) -> u32 {
-    let counter = stored.lifecycle.counters.iter().position(|counter| counter.name == ROUNDS);
+    let counter = stored.lifecycle.counter_at(CounterName::Rounds);
     let count = counter.and_then(|at| stored.task.counters.get(at)).copied();
     count.unwrap_or_else(CounterValue::default).total
 }
@@ -129,7 +123,7 @@ impl<'a> Steps<'a> {
         let Some(entry) = entries.first().filter(|entry| entry.seq == effect.seq) else {
             return Ok(());
         };
-        if entry.record.trigger == RESET {
+        if entry.record.trigger == Trigger::Reset.name() {
             return Ok(());
         }
         let mark = format!("{}#{}", child.task.id, effect.seq);
@@ -173,9 +167,9 @@ impl<'a> Steps<'a> {
         let Some(flow) = workflow_of(parent) else { return Ok(()) };
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let (id, state) = (parent.task.id, &parent.state().name);
-        let why = ["reason", "problem"].into_iter().find_map(|field| parent.text(field));
+        let why = [Field::Reason, Field::Problem].into_iter().find_map(|field| parent.text(field));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let merged = if parent.flag("merged") { ", its work is merged" } else { "" };
+        let merged = if parent.flag(Field::Merged) { ", its work is merged" } else { "" };
         let text = format!("workflow {} ({id}) is {state}{merged}{why}", flow.id);
         mailbox.record(&flow.id, parent.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
         Ok(())
@@ -189,7 +183,7 @@ impl<'a> Steps<'a> {
         parent: &Stored,
         turn: &mut Turn,
     ) -> Result<()> {
-        if child.flag("sent_back") {
+        if child.flag(Field::SentBack) {
             return self.send_back(child, step, parent, turn);
         }
         if is_manual(child) {
@@ -202,8 +196,8 @@ impl<'a> Steps<'a> {
         if child.state().kind == StateKind::Done {
             for need in self.store.needs(child.task.id)? {
                 let before = self.store.task(need.task)?;
-                if before.flag("open_to_veto") {
-                    ask(self.store, need.task, FOLLOWED, [], turn.now)?;
+                if before.flag(Field::OpenToVeto) {
+                    ask(self.store, &before, Trigger::Followed, [], turn.now)?;
                 }
             }
         }
@@ -231,9 +225,9 @@ impl<'a> Steps<'a> {
             return Ok(());
         };
         self.site.begin(&spec)?;
-        let retry = child.text("retry_context").unwrap_or_default();
+        let retry = child.text(Field::RetryContext).unwrap_or_default();
         let words = assignment(&flow, &step.spec, retry);
-        let found = child.text("diagnostic").unwrap_or_default();
+        let found = child.text(Field::Diagnostic).unwrap_or_default();
         let unproven = assignment::check_findings(found);
         let words = format!("{words}{unproven}\n{}\n", assignment::signal(&step.spec.signal));
         let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
@@ -275,7 +269,7 @@ impl<'a> Steps<'a> {
             return Ok(Vec::new());
         }
         let kept = self.store.detail(child.task.id)?.artifacts;
-        let feedback = kept.iter().filter(|artifact| artifact.name == "feedback");
+        let feedback = kept.iter().filter(|artifact| artifact.name == Field::Feedback.name());
         let texts = feedback.filter_map(|artifact| Some((artifact.seq, artifact.value.as_str()?)));
         let gate = step.gate_id();
         let all = texts.zip(1_u32..).map(|((seq, text), round)| {
@@ -297,8 +291,8 @@ impl<'a> Steps<'a> {
     ) -> Result<()> {
         let all = self.all_feedback(child, step)?;
         let Some(latest) = all.iter().find(|one| one.seq == entry.seq) else { return Ok(()) };
-        let reason = entry.record.fields.get("failed_for").and_then(Value::as_str);
-        let reason = reason.or(child.text("failed_for"));
+        let reason = entry.record.text(Field::FailedFor);
+        let reason = reason.or(child.text(Field::FailedFor));
         let gate = step.spec.gate.as_ref();
         if let Some(back) = gate.and_then(|gate| gate.retry_route(reason)) {
             mailbox.write_feedback(&back.retry_context_path, latest.round, &latest.text)?;
@@ -317,15 +311,16 @@ impl<'a> Steps<'a> {
         turn: &mut Turn,
     ) -> Result<()> {
         let gate = step.spec.gate.as_ref();
-        let Some(back) = gate.and_then(|gate| gate.retry_route(child.text("failed_for"))) else {
-            ask(self.store, child.task.id, RESET, [], turn.now)?;
+        let Some(back) = gate.and_then(|gate| gate.retry_route(child.text(Field::FailedFor)))
+        else {
+            ask(self.store, child, Trigger::Reset, [], turn.now)?;
             return Ok(());
         };
         let all = self.all_feedback(child, step)?;
         let Some(target) = &back.to else {
-            let feedback = child.text("feedback").unwrap_or_default();
+            let feedback = child.text(Field::Feedback).unwrap_or_default();
             let reason = format!("gate {} of {} failed: {feedback}", step.gate_id(), step.spec.id);
-            ask(self.store, parent.task.id, ABORT, [("reason", json!(reason))], turn.now)?;
+            ask(self.store, parent, Trigger::Abort, [(Field::Reason, json!(reason))], turn.now)?;
             return Ok(());
         };
         let children = self.store.children(parent.task.id)?;
@@ -335,18 +330,18 @@ impl<'a> Steps<'a> {
             flow.downstream(target).iter().map(|step| step.id.as_str()).collect();
         let names: BTreeSet<&str> = reset.iter().copied().collect();
         let is_reset =
-            |other: &&Stored| other.text("step").is_some_and(|step| names.contains(step));
+            |other: &&Stored| other.text(Field::Step).is_some_and(|step| names.contains(step));
         let again: Vec<&Stored> = children.iter().filter(is_reset).collect();
-        let informed = [Some(target.as_str()), child.text("step")];
+        let informed = [Some(target.as_str()), child.text(Field::Step)];
         let events: Vec<(TaskId, Event)> = again
             .iter()
             .map(|other| {
-                let event = if informed.contains(&other.text("step")) {
-                    let before = other.text("retry_context").unwrap_or_default().to_owned();
+                let event = if informed.contains(&other.text(Field::Step)) {
+                    let before = other.text(Field::RetryContext).unwrap_or_default().to_owned();
                     let context = all.iter().fold(before, |before, one| joined(&before, &one.text));
-                    request(RESET, [("retry_context", json!(context))])
+                    request(other, Trigger::Reset, [(Field::RetryContext, json!(context))])
                 } else {
-                    request(RESET, [])
+                    request(other, Trigger::Reset, [])
                 };
                 (other.task.id, event)
             })
@@ -372,17 +367,16 @@ impl<'a> Steps<'a> {
             return Ok(None);
         }
         let counted = self.store.count_children(parent.task.id)?;
-        let forgiven =
-            |name: &str| parent.task.fields.get(name).and_then(Value::as_i64).unwrap_or(0);
+        let forgiven = |field: Field| parent.number(field).unwrap_or(0);
         if let Some(most) = breaker.cost_micros
-            && counted.cost_micros - forgiven(FORGIVEN_COST) >= most
+            && counted.cost_micros - forgiven(Field::ForgivenCost) >= most
         {
             let cost = dollars(counted.cost_micros);
             return Ok(Some(format!("its runs have cost {cost} of {}", dollars(most))));
         }
         let Some(most) = breaker.failures else { return Ok(None) };
         let failures = self.failures_of(parent)?;
-        let over = failures - forgiven(FORGIVEN_FAILURES) >= i64::from(most);
+        let over = failures - forgiven(Field::ForgivenFailures) >= i64::from(most);
         Ok(over.then(|| format!("its gates have failed {failures} times")))
     }
 
@@ -390,14 +384,16 @@ impl<'a> Steps<'a> {
     /// so that counts no more.
     pub(super) fn set_led(&self, parent: &Stored, now: Instant) -> Result<()> {
         if self.tripped(parent)?.is_none() {
-            ask(self.store, parent.task.id, LED, [], now)?;
+            ask(self.store, parent, Trigger::Led, [], now)?;
             return Ok(());
         }
         let counted = self.store.count_children(parent.task.id)?;
         let failures = self.failures_of(parent)?;
-        let fields =
-            [(FORGIVEN_FAILURES, json!(failures)), (FORGIVEN_COST, json!(counted.cost_micros))];
-        ask(self.store, parent.task.id, LED, fields, now)?;
+        let fields = [
+            (Field::ForgivenFailures, json!(failures)),
+            (Field::ForgivenCost, json!(counted.cost_micros)),
+        ];
+        ask(self.store, parent, Trigger::Led, fields, now)?;
         Ok(())
     }
 
@@ -406,9 +402,6 @@ impl<'a> Steps<'a> {
         Ok(children.iter().map(|child| i64::from(rounds(child))).sum())
     }
 }
-
-const FORGIVEN_FAILURES: &str = "forgiven_failures";
-const FORGIVEN_COST: &str = "forgiven_cost";
 
 fn dollars(micros: i64) -> String {
     format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)

@@ -1,6 +1,7 @@
 //! Unblocks tasks that waited for a worker when one appears.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::schedule::{Worker, could_serve};
 use banksman_core::time::Instant;
 
@@ -12,7 +13,6 @@ use crate::store::Store;
 
 /// Tasks that are tried when a worker appears.
 const BLOCKED: i64 = 1_000;
-const WORKER_AVAILABLE: &str = "worker_available";
 
 pub(super) struct Unblock<'a> {
     store: &'a Store,
@@ -26,7 +26,7 @@ impl<'a> Unblock<'a> {
     fn unblock(&self, id: TaskId, workers: &[Worker], now: Instant) -> Result<()> {
         let stored = self.store.task(id)?;
         if could_serve(&stored.task.tags, workers) {
-            ask_if_unchanged(self.store, &stored, WORKER_AVAILABLE, now)?;
+            ask_if_unchanged(self.store, &stored, Trigger::WorkerAvailable, now)?;
         }
         Ok(())
     }

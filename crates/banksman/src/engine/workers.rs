@@ -1,6 +1,7 @@
 //! Workers: the agent that each runs, those of all live nodes, and the one that judges what the
 //! facts leave open.
 
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 
@@ -66,7 +67,7 @@ pub(super) fn judge_of_manual_step(
     let worker = checks.criterion.as_ref().and_then(|_| judge());
     let prompts = prompts_of(Some(project));
     let evaluator = worker.map_or(Ok(None), |worker| evaluator(worker, agents, &prompts))?;
-    let said = stored.text("note").unwrap_or_default().to_owned();
+    let said = stored.text(Field::Note).unwrap_or_default().to_owned();
     Ok(evaluator.map(|evaluator| Box::new(StepJudge { evaluator, said })))
 }
 

@@ -247,7 +247,7 @@ impl<'a> Git<'a> {
         match on {
             CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", path, branch]),
             CheckoutTarget::Commit(commit) => {
-                args.extend(["--detach", "--end-of-options", path, commit])
+                args.extend(["--detach", "--end-of-options", path, commit]);
             }
         }
         self.run_with_worktrees(&args, LONG).map(drop)

@@ -16,11 +16,12 @@ use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
 use banksman_core::lifecycle::TransitionTarget;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::machine::{
     self, Actor, Event, FieldError, Spent, StepResult as Verdict, TransitionRequest, running_bounds,
 };
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::OpsError;
 use super::status::readable;
@@ -36,8 +37,8 @@ pub use verdicts::ReviewerVerdict;
 
 /// Fields by which the move that asks says that something went wrong, and the one by which a
 /// lifecycle says so itself.
-const TROUBLE: [&str; 2] = ["diagnostic", "problem"];
-const ESCALATION: (&str, &str) = ("approval_type", "escalated");
+const TROUBLE: [Field; 2] = [Field::Diagnostic, Field::Problem];
+const ESCALATED: &str = "escalated";
 /// Runs that are shown with a question.
 const RUNS: i64 = 10;
 /// The longest time for which a question can be put off, which is longer than anybody is away.
@@ -198,11 +199,8 @@ fn item(store: &Store, decision: Decision, stored: Stored) -> Result<InboxItem, 
 }
 
 fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
-    let (field, word) = ESCALATION;
-    let is_said = stored.text(field) == Some(word);
-    let says = |name: &&'static str| {
-        opened.is_some_and(|entry| entry.record.fields.get(*name).is_some_and(Value::is_string))
-    };
+    let is_said = stored.text(Field::ApprovalType) == Some(ESCALATED);
+    let says = |field: &Field| opened.is_some_and(|entry| entry.record.text(*field).is_some());
     is_said || TROUBLE.iter().any(says)
 }
 

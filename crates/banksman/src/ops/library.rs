@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::lifecycle::contract::SettingName;
 use banksman_core::lifecycle::problem::{Problems, suggestion};
-use banksman_core::lifecycle::{Setting, StateKind, builtin};
+use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
 use crate::store::Definition;
@@ -42,8 +43,8 @@ pub struct Library {
     leads_may_close: bool,
 }
 
-/// The setting of a lifecycle by which leads may end a task, where it has one.
-const LEAD_MAY_CLOSE: &str = "lead_may_approve";
+/// The folder of shared fragments, beside the lifecycles.
+const FRAGMENTS: &str = "fragments";
 
 impl Library {
     /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its
@@ -101,7 +102,7 @@ impl Library {
         let names = self.names()?;
         match names.iter().find(|(known, _)| known == name) {
             Some((_, LifecycleOrigin::File(path))) => {
-                Ok((read(path)?, LifecycleOrigin::File(path.clone())))
+                Ok((read_composed(path)?, LifecycleOrigin::File(path.clone())))
             }
             Some((_, LifecycleOrigin::BuiltIn)) => {
                 Ok((builtin::source(name).unwrap_or_default().to_owned(), LifecycleOrigin::BuiltIn))
@@ -132,9 +133,10 @@ impl Library {
                 .map_err(|problems| LibraryError::Unsound(Box::new(problems)))
         };
         let mut lifecycle = checked(&overrides)?;
-        let is_open = self.leads_may_close && !overrides.contains_key(LEAD_MAY_CLOSE);
-        if is_open && lifecycle.settings.contains_key(LEAD_MAY_CLOSE) {
-            overrides.insert(LEAD_MAY_CLOSE.to_owned(), Setting::Flag(true));
+        let leads = SettingName::LeadMayApprove.name();
+        let is_open = self.leads_may_close && !overrides.contains_key(leads);
+        if is_open && lifecycle.settings.contains_key(leads) {
+            overrides.insert(leads.to_owned(), Setting::Flag(true));
             lifecycle = checked(&overrides)?;
         }
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
@@ -162,12 +164,28 @@ impl Library {
 
     /// Checks a file that need not be in the library.
     pub fn check_file(&self, path: &Path) -> Result<Definition, LibraryError> {
-        let source = read(path)?;
+        let source = read_composed(path)?;
         let overrides = Overrides::new();
         let lifecycle = check(&source, &path.display().to_string(), &overrides)
             .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
     }
+}
+
+/// A lifecycle's file with the fragments that it includes: those in `fragments/` beside it, and those
+/// that ship with the program.
+fn read_composed(path: &Path) -> Result<String, LibraryError> {
+    let own = |name: &str| {
+        let file = path.parent()?.join(FRAGMENTS).join(name).with_extension("yaml");
+        file.try_exists().unwrap_or(true).then_some(file)
+    };
+    let text = read(path)?;
+    let mut failed = None;
+    let composed = compose(&text, |name| match own(name) {
+        Some(file) => read(&file).map_err(|error| failed = Some(error)).ok(),
+        None => builtin::fragment(name).map(str::to_owned),
+    });
+    failed.map_or(Ok(composed), Err)
 }
 
 fn read(path: &Path) -> Result<String, LibraryError> {

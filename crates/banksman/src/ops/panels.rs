@@ -3,19 +3,17 @@
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::contract::{Field, Purpose};
 use banksman_core::panel::summary::line;
 use banksman_core::time::Instant;
-use serde_json::Value;
 
 use super::OpsError;
 use crate::store::{Store, Stored};
 
-/// The lifecycle of a seat.
-pub(super) const REVIEW: &str = "seat";
 /// What is shown of why an answer did not count, in bytes.
 const MISSED_BYTES: usize = 300;
 
-/// A seat whose answer is awaited.
+/// A review that is not answered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingReview {
     pub task: TaskId,
@@ -46,25 +44,24 @@ pub fn is_at_panel(parent: &Stored) -> bool {
 /// Whether a part of a task is there to judge it, and not to do some of its work.
 #[must_use]
 pub fn is_review(child: &Stored) -> bool {
-    child.lifecycle.id == REVIEW
+    child.lifecycle.purpose == Purpose::Review
 }
 
-/// Who reviews from a seat.
+/// The name of the reviewer.
 #[must_use]
 pub fn reviewer(review: &Stored) -> &str {
-    review.text("seat").unwrap_or("reviewer")
+    review.text(Field::Reviewer).unwrap_or("reviewer")
 }
 
-/// The seats of the panel that the task is in now whose answers are awaited, in the order in which
-/// they were made.
+/// The unanswered reviews of the panel that the task is in now, in the order of their creation.
 pub fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
     if !is_at_panel(parent) {
         return Ok(Vec::new());
     }
-    let asked_at = |review: &Stored| review.task.fields.get("asked_at").and_then(Value::as_i64);
     let mut open = Vec::new();
     for review in store.children(parent.task.id)? {
-        let is_of_this_stay = is_review(&review) && asked_at(&review) == Some(parent.task.entered);
+        let is_of_this_stay =
+            is_review(&review) && review.number(Field::AskedAt) == Some(parent.task.entered);
         if is_of_this_stay && !review.state().terminal {
             open.push(open_review(store, &review)?);
         }
@@ -94,10 +91,10 @@ fn open_review(store: &Store, review: &Stored) -> Result<PendingReview, OpsError
     })
 }
 
-/// Why the last answer of a seat did not count.
+/// Why the last answer of a reviewer did not count.
 #[must_use]
 pub fn missed(review: &Stored) -> Option<String> {
-    let why = review.text("diagnostic").filter(|_| review.task.epoch > 0)?;
+    let why = review.text(Field::Diagnostic).filter(|_| review.task.epoch > 0)?;
     // What comes after the first line is what the agent has said about it.
     Some(line(why.trim().lines().next().unwrap_or_default(), MISSED_BYTES))
 }

@@ -1,6 +1,7 @@
 //! Leave for actions: asking for it on behalf of an agent that no keeper watches, and giving it.
 
 use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::machine::Actor;
 use banksman_core::policy::{ALLOW, Action, PermissionRequest, Policy, PolicyGuard, Rank};
 use banksman_core::time::Instant;
@@ -12,7 +13,6 @@ use crate::store::query::Decision;
 use crate::store::{Applied, Store};
 
 /// The move that asks people, where a lifecycle has it for the system.
-const ESCALATE: &str = "escalate";
 /// Answers that let the work go on, the clearest first.
 const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "retry"];
 
@@ -56,10 +56,10 @@ pub fn escalate(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let stored = store.task(id)?;
-    let place = decisions::place_for_words(&stored, actor, ESCALATE, now);
+    let place = decisions::place_for_words(&stored, actor, Trigger::Escalate.name(), now);
     let fields = place.map(|field| (field, Value::from(words)));
     let request = super::tasks::MoveRequest {
-        trigger: Some(ESCALATE.to_owned()),
+        trigger: Some(Trigger::Escalate.to_string()),
         fields: Map::from_iter(fields),
         ..super::tasks::MoveRequest::default()
     };

@@ -2,6 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest, allowed};
@@ -149,9 +150,6 @@ pub fn move_task(
     Ok(store.apply(id, Event::Asked(ask), key, now)?)
 }
 
-/// The trigger by which people have a task tried again.
-const RETRY: &str = "retry";
-
 /// A person wants a task tried again. One that is tried again by itself, only later, is what they
 /// mean, too: it is so now.
 pub fn retry(
@@ -162,12 +160,12 @@ pub fn retry(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let Stored { task, lifecycle, .. } = store.task(id)?;
-    let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == RETRY);
+    let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == Trigger::Retry.name());
     let is_tried_again = task.epoch > 0 && task.is_claimable(&lifecycle);
     if is_tried_again && !has_a_way {
         return Ok(store.apply(id, Event::DelaySkipped(actor.clone()), None, store.now(now)?)?);
     }
-    let trigger = Some(RETRY.to_owned());
+    let trigger = Some(Trigger::Retry.to_string());
     move_task(store, id, actor, &MoveRequest { trigger, fields, ..MoveRequest::default() }, now)
 }
 
@@ -324,8 +322,8 @@ pub(super) fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<
     let mut fields = Map::new();
     for (name, value) in given {
         match (lifecycle.fields.get(name), name.split_once('.')) {
-            (Some(kind), _) => {
-                fields.insert(name.clone(), kind.coerce(value.clone()));
+            (Some(field), _) => {
+                fields.insert(name.clone(), field.kind.coerce(value.clone()));
             }
             (None, Some((record, member))) => {
                 set_member(lifecycle, &mut fields, record, member, value);
@@ -345,7 +343,7 @@ fn set_member(
     member: &str,
     value: &Value,
 ) {
-    let kind = match lifecycle.fields.get(record) {
+    let kind = match lifecycle.fields.get(record).map(|field| &field.kind) {
         Some(Type::Record(members)) => members.get(member),
         Some(_) | None => None,
     };

@@ -245,7 +245,7 @@ fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
             (format!("{reviewer} waits for a worker{why}"), None)
         }
     };
-    WaitReason { until, ..WaitReason::new("seat", format!("{task}: {what}")).who(reviewer) }
+    WaitReason { until, ..WaitReason::new("review", format!("{task}: {what}")).who(reviewer) }
 }
 
 /// What was never tried is only not to start yet; what was is tried again, and why says how it
@@ -443,7 +443,7 @@ fn reasons<'d>(
     };
     // When something is due is told by its timer.
     let is_time = |requirement: &Requirement| {
-        matches!(lifecycle.fields.get(&requirement.field), Some(Type::Time))
+        lifecycle.fields.get(&requirement.field).is_some_and(|field| field.kind == Type::Time)
     };
     let kind = lifecycle.state(task.state).kind;
     let stuck = matches!(kind, StateKind::Blocked | StateKind::Waiting | StateKind::Failed);
@@ -468,7 +468,7 @@ fn people_moves(lifecycle: &Lifecycle, detail: &Detail) -> Vec<String> {
     let task = &detail.stored.task;
     for row in lifecycle
         .exits(task.state)
-        .filter(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN))
+        .filter(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN))
     {
         let name = lifecycle.target_name(row.to).to_owned();
         if !names.contains(&name) {

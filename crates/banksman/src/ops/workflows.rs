@@ -14,6 +14,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
 use banksman_core::limits;
@@ -33,17 +34,11 @@ pub use next::{NextAction, NextActionKind, is_manual_step, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, start};
 
-/// The lifecycle of the task that holds the steps, that of a step, and that of a reviewer's look at
-/// one.
-const WORKFLOW: &str = "workflow";
-const STEP: &str = "step";
-/// By which a step that is done by hand is laid out for whoever does it.
-const OPEN: &str = "open";
 /// The driver of a workflow for which nothing is started.
 const MANUAL: &str = "hand";
 /// Workflows that are looked through for one of a name.
 const RECENT: i64 = 1_000;
-/// From a reviewer's seat to its step, and from there to the workflow. Nothing is nested deeper.
+/// From a review to its step, and from there to the workflow. Nothing is nested deeper.
 const DEPTH: usize = 3;
 /// Names that are listed when none is near to what was typed.
 const NAMES_LISTED: usize = 12;
@@ -168,7 +163,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
     let Some(word) = word else {
         return all.into_iter().next().ok_or_else(none_yet);
     };
-    if let Some(named) = all.iter().find(|stored| stored.text("workflow") == Some(word)) {
+    if let Some(named) = all.iter().find(|stored| stored.text(Field::Workflow) == Some(word)) {
         return Ok(named.clone());
     }
     if let Ok(id) = word.parse::<TaskId>() {
@@ -177,7 +172,7 @@ pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<
     if all.is_empty() {
         return Err(none_yet());
     }
-    let mut known = all.iter().filter_map(|stored| stored.text("workflow"));
+    let mut known = all.iter().filter_map(|stored| stored.text(Field::Workflow));
     let hint = named_near(word, &mut known);
     Err(OpsError::input(format!("no workflow `{word}` was started"), hint))
 }
@@ -265,22 +260,21 @@ impl WorkflowStatus {
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
 #[must_use]
 pub fn is_manual(step: &Stored) -> bool {
-    step.text("driver") == Some(MANUAL)
+    step.text(Field::StepDriver) == Some(MANUAL)
 }
 
 /// Finds a step by its id in the file, by its gate's, or by its task's.
 fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError> {
     let gates: Vec<Option<String>> = steps.iter().map(gate_of).collect();
-    let by_file = steps
-        .iter()
-        .zip(&gates)
-        .find(|(stored, gate)| stored.text("step") == Some(word) || gate.as_deref() == Some(word));
+    let by_file = steps.iter().zip(&gates).find(|(stored, gate)| {
+        stored.text(Field::Step) == Some(word) || gate.as_deref() == Some(word)
+    });
     let by_task = || {
         let id = word.parse::<TaskId>().ok()?;
         steps.iter().find(|stored| stored.task.id == id)
     };
     by_file.map(|(stored, _)| stored).or_else(by_task).ok_or_else(|| {
-        let ids = steps.iter().filter_map(|stored| stored.text("step"));
+        let ids = steps.iter().filter_map(|stored| stored.text(Field::Step));
         let hint = named_near(word, &mut ids.chain(gates.iter().flatten().map(String::as_str)));
         OpsError::input(format!("there is no step or gate `{word}`"), hint)
     })
@@ -301,7 +295,7 @@ pub fn veto_ends(stored: &Stored) -> Option<Instant> {
 }
 
 fn is_workflow(stored: &Stored) -> bool {
-    stored.lifecycle.id == WORKFLOW
+    stored.lifecycle.purpose == Purpose::Workflow
 }
 
 /// How a step or a gate ended, as people say it.
@@ -334,15 +328,15 @@ impl ReportedOutcome {
     }
 
     /// The trigger that it asks for, and the field that its note goes to.
-    fn meaning(self) -> (&'static str, &'static str) {
+    fn meaning(self) -> (Trigger, Field) {
         match self {
-            Self::Done => ("signal", "note"),
-            Self::Pass => ("pass", "note"),
-            Self::Fail => ("fail", "feedback"),
-            Self::Veto => ("veto", "feedback"),
-            Self::Abort => ("abort", "reason"),
-            Self::Retry => ("retry", "note"),
-            Self::Skip => ("skip", "note"),
+            Self::Done => (Trigger::Signal, Field::Note),
+            Self::Pass => (Trigger::Pass, Field::Note),
+            Self::Fail => (Trigger::Fail, Field::Feedback),
+            Self::Veto => (Trigger::Veto, Field::Feedback),
+            Self::Abort => (Trigger::Abort, Field::Reason),
+            Self::Retry => (Trigger::Retry, Field::Note),
+            Self::Skip => (Trigger::Skip, Field::Note),
         }
     }
 
@@ -384,7 +378,8 @@ pub fn report(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     if said.word == ReportedOutcome::Done && next::awaits_manual_step(step) {
-        let open = MoveRequest { trigger: Some(OPEN.to_owned()), ..MoveRequest::default() };
+        let open =
+            MoveRequest { trigger: Some(Trigger::Open.to_string()), ..MoveRequest::default() };
         match move_task(store, step.task.id, actor, &open, now) {
             // The engine was faster, or it is not theirs to open: what was said decides.
             Ok(_) | Err(OpsError::Store(StoreError::Rejected(_))) => {}
@@ -392,14 +387,16 @@ pub fn report(
         }
     }
     let (trigger, field) = said.word.meaning();
-    let note = said.note.map(|note| (field.to_owned(), json!(note)));
-    let reason = said.reason.map(|reason| ("failed_for".to_owned(), json!(reason)));
-    let place = said.place.filter(|_| said.word == ReportedOutcome::Done && step.flag("proof"));
-    let place = place.map(|WorkFolder { folder, node }| [("done_in", folder), ("done_on", node)]);
-    let place = place.into_iter().flatten().map(|(name, value)| (name.to_owned(), json!(value)));
+    let note = said.note.map(|note| (field, note));
+    let reason = said.reason.map(|reason| (Field::FailedFor, reason));
+    let place =
+        said.place.filter(|_| said.word == ReportedOutcome::Done && step.flag(Field::Proof));
+    let place =
+        place.map(|WorkFolder { folder, node }| [(Field::DoneIn, folder), (Field::DoneOn, node)]);
+    let fields = note.into_iter().chain(reason).chain(place.into_iter().flatten());
     let request = MoveRequest {
-        trigger: Some(trigger.to_owned()),
-        fields: note.into_iter().chain(reason).chain(place).collect(),
+        trigger: Some(trigger.to_string()),
+        fields: fields.map(|(field, text)| (field.to_string(), json!(text))).collect(),
         key: said.key.map(str::to_owned),
         ..MoveRequest::default()
     };
@@ -413,14 +410,17 @@ pub fn instead(step: &Stored, actor: &Actor, said: StepReport<'_>) -> String {
     let may =
         |row: &&Transition| row.roles.iter().any(|role| lifecycle.role_name(*role) == actor.role);
     let open = |word: &ReportedOutcome| {
-        lifecycle.exits(step.task.state).filter(may).any(|row| row.trigger == word.meaning().0)
+        lifecycle
+            .exits(step.task.state)
+            .filter(may)
+            .any(|row| row.trigger == word.meaning().0.name())
     };
     let fits = |word: &&ReportedOutcome| {
         open(word) || (**word == ReportedOutcome::Done && next::awaits_manual_step(step))
     };
     let words: Vec<&str> =
         ReportedOutcome::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
-    let name = step.text("step").unwrap_or_default();
+    let name = step.text(Field::Step).unwrap_or_default();
     let id = step.task.id;
     let how = match step.state() {
         state if state.kind == StateKind::Queued && step.task.open_needs > 0 => {

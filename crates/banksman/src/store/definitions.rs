@@ -70,6 +70,7 @@ impl Definitions {
             &[
                 lifecycle.version.as_str().into(),
                 lifecycle.id.as_str().into(),
+                lifecycle.purpose.as_str().into(),
                 definition.source.as_str().into(),
                 overrides_text(&definition.overrides).into(),
                 now.0.into(),

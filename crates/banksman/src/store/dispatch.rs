@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::{CLAIM, Lifecycle, RoleId, StateKind};
+use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::{Lifecycle, RoleId, StateKind};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
     AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
@@ -426,7 +427,9 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
     let ids: Vec<RoleId> = match (state.kind, named) {
         (StateKind::Working | StateKind::Reviewing, Some(role)) => return vec![role],
         (StateKind::Queued, _) => {
-            let claims = lifecycle.exits(stored.task.state).filter(|row| row.trigger == CLAIM);
+            let claims = lifecycle
+                .exits(stored.task.state)
+                .filter(|row| row.trigger == Trigger::Claim.name());
             claims.flat_map(|row| row.roles.iter().copied()).collect()
         }
         (
@@ -457,7 +460,7 @@ fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
     if lifecycle.find_role(role).is_some() {
         return role.to_owned();
     }
-    let claims = lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+    let claims = lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
     let mut roles = claims.flat_map(|row| row.roles.iter().copied());
     let known = roles.find(|id| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id));
     known.map_or(role, |id| lifecycle.role_name(id)).to_owned()

@@ -118,7 +118,7 @@ fn check_page(
                     .extend(findings.into_iter().map(|what| HealthFinding { task: id, what }));
             }
             Err(StoreError::Corrupt { task, what }) => {
-                page.findings.push(HealthFinding { task, what })
+                page.findings.push(HealthFinding { task, what });
             }
             Err(error @ (StoreError::Definition { .. } | StoreError::NoDefinition(_))) => {
                 page.findings.push(HealthFinding { task: id, what: error.to_string() });

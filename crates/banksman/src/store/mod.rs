@@ -66,8 +66,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "parts", sql: include_str!("migrations/0003-parts.sql") },
     Migration {
         version: 4,
-        name: "budget-requests",
-        sql: include_str!("migrations/0004-budget-requests.sql"),
+        name: "purposes-and-budget-requests",
+        sql: include_str!("migrations/0004-purposes-and-budget-requests.sql"),
     },
 ];
 

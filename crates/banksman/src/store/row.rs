@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::Instant;
@@ -39,16 +40,60 @@ impl Stored {
         self.lifecycle.state(self.task.state)
     }
 
-    /// A text field.
+    /// The value of a field. The check of its lifecycle and the invariants of its row have made sure
+    /// that it is of the type that the contract says.
     #[must_use]
-    pub fn text(&self, field: &str) -> Option<&str> {
-        self.task.fields.get(field).and_then(Json::as_str)
+    pub fn value(&self, field: Field) -> Option<&Json> {
+        self.task.fields.get(field.name_in(&self.lifecycle))
     }
 
-    /// Whether a flag is set.
     #[must_use]
-    pub fn flag(&self, field: &str) -> bool {
-        self.task.fields.get(field).and_then(Json::as_bool).unwrap_or(false)
+    pub fn text(&self, field: Field) -> Option<&str> {
+        self.value(field).and_then(Json::as_str)
+    }
+
+    #[must_use]
+    pub fn flag(&self, field: Field) -> bool {
+        self.value(field).and_then(Json::as_bool).unwrap_or(false)
+    }
+
+    #[must_use]
+    pub fn number(&self, field: Field) -> Option<i64> {
+        self.value(field).and_then(Json::as_i64)
+    }
+
+    #[must_use]
+    pub fn list(&self, field: Field) -> &[Json] {
+        self.value(field).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The plain data of a field as its Rust type; data that does not read is damage of the task.
+    pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>, StoreError> {
+        let read = |value: &Json| {
+            T::deserialize(value).map_err(|error| StoreError::Corrupt {
+                task: self.task.id,
+                what: format!("its field `{field}` does not read: {error}"),
+            })
+        };
+        self.value(field).map(read).transpose()
+    }
+
+    /// A field's name in the task's lifecycle, with a value for it.
+    #[must_use]
+    pub fn entry(&self, field: Field, value: Json) -> (String, Json) {
+        (field.name_in(&self.lifecycle).to_owned(), value)
+    }
+
+    /// The name of a trigger in the task's lifecycle.
+    #[must_use]
+    pub fn trigger(&self, trigger: Trigger) -> &'static str {
+        trigger.name_in(&self.lifecycle)
+    }
+
+    /// Whether a row with this trigger leads out of its state.
+    #[must_use]
+    pub fn has_exit(&self, trigger: Trigger) -> bool {
+        self.lifecycle.has_exit(self.task.state, trigger)
     }
 
     /// The activity of its state.
@@ -60,13 +105,13 @@ impl Stored {
     /// The branch that stands for its pull request, if one does.
     #[must_use]
     pub fn local_branch(&self) -> Option<&str> {
-        self.text("pr_url")?.strip_prefix(LOCAL)
+        self.text(Field::PrUrl)?.strip_prefix(LOCAL)
     }
 
     /// What the workflow's file says about it; `None` for a task outside a workflow.
     #[must_use]
     pub fn spec<T: DeserializeOwned>(&self) -> Option<T> {
-        T::deserialize(self.task.fields.get("spec")?).ok()
+        T::deserialize(self.value(Field::Spec)?).ok()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::contract::{Purpose, Trigger};
 use banksman_core::machine::{Event, Finish, Heartbeat};
 use banksman_core::time::{Instant, Span};
 
@@ -29,8 +30,6 @@ const RUNS_AVERAGED: i64 = 10_000;
 const DETAIL_CHARS: usize = 2_000;
 /// Pairs of a lifecycle and a state in which tasks are blocked.
 const BLOCKED_STATES: i64 = 10_000;
-/// The trigger for a task that was blocked because no worker could take it.
-const WORKER_AVAILABLE: &str = "worker_available";
 
 /// A run that holds its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,11 +180,11 @@ impl Store {
     /// is its role if it has one.
     pub fn past_of_roles(
         &self,
-        lifecycle: &str,
+        purpose: Purpose,
     ) -> Result<BTreeMap<String, RoleAverage>, StoreError> {
         self.read(|conn| {
             let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
-            let params = [lifecycle.into(), RUNS_AVERAGED.into()];
+            let params = [purpose.as_str().into(), RUNS_AVERAGED.into()];
             for row in conn.query(sql::PAST_BY_TAGS, &params)? {
                 // `check` reports a damaged row; an average can do without it.
                 let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
@@ -310,9 +309,9 @@ impl Store {
                     Err(error) if is_damage(&error) => continue,
                     read => read?,
                 };
-                let waits = lifecycle.find_state(state).is_some_and(|id| {
-                    lifecycle.exits(id).any(|row| row.trigger == WORKER_AVAILABLE)
-                });
+                let waits = lifecycle
+                    .find_state(state)
+                    .is_some_and(|id| lifecycle.has_exit(id, Trigger::WorkerAvailable));
                 if !waits {
                     continue;
                 }

@@ -316,7 +316,7 @@ statements! {
     PAST_BY_TAGS = "SELECT p.tags, count(*), CAST(avg(p.millis) AS BIGINT), count(p.cost), CAST(avg(p.cost) AS BIGINT) \
      FROM (SELECT t.tags AS tags, CASE WHEN r.ended_at > r.started_at THEN r.ended_at - r.started_at ELSE 0 END AS millis, \
      nullif(r.cost_micros, 0) AS cost FROM runs r JOIN tasks t ON t.id = r.task JOIN lifecycles l ON l.version = t.lifecycle \
-     WHERE l.id = $1 AND r.ended_at IS NOT NULL ORDER BY r.task DESC, r.epoch DESC LIMIT $2) p GROUP BY p.tags ORDER BY p.tags";
+     WHERE l.purpose = $1 AND r.ended_at IS NOT NULL ORDER BY r.task DESC, r.epoch DESC LIMIT $2) p GROUP BY p.tags ORDER BY p.tags";
     RUNNING = "SELECT r.task, t.project, t.batch, r.worker, r.account, r.node, r.areas \
      FROM runs r JOIN tasks t ON t.id = r.task WHERE r.ended_at IS NULL ORDER BY r.task LIMIT $1";
     /// Runs of a project that were at work on a node within a period. It is unknown where a worker
@@ -435,9 +435,9 @@ statements! {
      FROM tasks WHERE parent = $1";
     /// Reviews of a task are not part of its progress.
     PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
-     WHERE t.parent BETWEEN $1 AND $2 AND l.id <> 'seat' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";
+     WHERE t.parent BETWEEN $1 AND $2 AND l.purpose <> 'review' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";
     OPEN_PARENTS = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \
-     (SELECT 1 FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle WHERE t.parent = w.id AND l.id <> 'seat') \
+     (SELECT 1 FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle WHERE t.parent = w.id AND l.purpose <> 'review') \
      ORDER BY w.id DESC LIMIT $1";
     WAITING_CHILDREN = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
     PARENTS = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
@@ -448,8 +448,8 @@ statements! {
     WAITING_FOR = "SELECT task FROM edges WHERE needs = $1 AND kind = 'blocks' ORDER BY task";
     NEED_INFORMS = "UPDATE edges SET kind = 'informs' WHERE task = $1 AND needs = $2 AND kind = 'blocks'";
     LIFECYCLE = "SELECT source, overrides FROM lifecycles WHERE version = $1";
-    INSERT_LIFECYCLE = "INSERT INTO lifecycles (version, id, source, overrides, added_at) \
-     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (version) DO NOTHING";
+    INSERT_LIFECYCLE = "INSERT INTO lifecycles (version, id, purpose, source, overrides, added_at) \
+     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (version) DO NOTHING";
     PROJECT = "SELECT path FROM projects WHERE name = $1";
     PROJECTS = "SELECT name, path FROM projects ORDER BY name LIMIT $1";
     INSERT_PROJECT_IF_NEW = "INSERT INTO projects (name, path, created_at) VALUES ($1, $2, $3) \
@@ -464,7 +464,7 @@ statements! {
     STRAY_RECORDS = "SELECT DISTINCT a.task FROM audit a LEFT JOIN tasks t ON t.id = a.task WHERE t.id IS NULL ORDER BY a.task LIMIT $1";
     COUNT_BY_STATE = "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";
     COUNT_ENDED_REVIEWS = "SELECT t.state, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
-     WHERE t.parent IS NOT NULL AND l.id = 'seat' AND t.kind IN ('done', 'failed', 'cancelled') \
+     WHERE t.parent IS NOT NULL AND l.purpose = 'review' AND t.kind IN ('done', 'failed', 'cancelled') \
      GROUP BY t.state, t.kind ORDER BY t.state, t.kind";
     COUNT_QUEUE = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL";
     COUNT_AHEAD = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND queue_rank < $1";

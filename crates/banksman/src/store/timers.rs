@@ -194,7 +194,7 @@ fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
     match timer {
         TimerKind::Bound(row) => {
             let row = stored.lifecycle.transitions.get(row as usize)?;
-            row.bound.as_ref().map(|bound| bound.time)
+            row.timeout.as_ref().map(|bound| bound.time)
         }
         TimerKind::Ready | TimerKind::Remind(_) => None,
     }

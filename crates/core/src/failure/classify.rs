@@ -102,22 +102,22 @@ impl<'a> RunFacts<'a> {
     fn classify(&self) -> Finding {
         let finding = self.classify_run();
         let is_success = finding.outcome == Outcome::Succeeded;
-        is_success.then(|| self.from_requirements()).flatten().unwrap_or(finding)
+        is_success.then(|| self.by_requirements()).flatten().unwrap_or(finding)
     }
 
     fn classify_run(&self) -> Finding {
-        self.from_end_cause()
-            .or_else(|| self.from_reports())
-            .or_else(|| self.from_fault())
-            .or_else(|| self.from_evidence())
-            .or_else(|| self.from_failure_signal())
-            .or_else(|| self.from_success())
-            .or_else(|| self.from_prose())
-            .or_else(|| self.from_evaluator())
+        self.by_end_cause()
+            .or_else(|| self.by_reports())
+            .or_else(|| self.by_fault())
+            .or_else(|| self.by_evidence())
+            .or_else(|| self.by_failure_signal())
+            .or_else(|| self.by_success())
+            .or_else(|| self.by_prose())
+            .or_else(|| self.by_evaluator())
             .unwrap_or_else(|| self.fallback())
     }
 
-    fn from_end_cause(&self) -> Option<Finding> {
+    fn by_end_cause(&self) -> Option<Finding> {
         let failure = |outcome, class, detail: &str| Some(Finding::failure(outcome, class, detail));
         match &self.receipt.ended {
             EndCause::Completed | EndCause::Hopeless => None,
@@ -180,7 +180,7 @@ impl<'a> RunFacts<'a> {
         Some(Finding::failure(Outcome::NeedsPerson, FailureClass::NeedsPerson, question))
     }
 
-    fn from_reports(&self) -> Option<Finding> {
+    fn by_reports(&self) -> Option<Finding> {
         let idle = || {
             let reason = self.reports().iter().rev().find_map(|report| match report {
                 AgentReport::NothingToDo { reason } => Some(reason),
@@ -193,7 +193,7 @@ impl<'a> RunFacts<'a> {
     }
 
     /// A reported fault decides, unless the agent recovered from it and has a result.
-    fn from_fault(&self) -> Option<Finding> {
+    fn by_fault(&self) -> Option<Finding> {
         let fault = self.reading?.fault.as_ref()?;
         let was_final =
             self.receipt.ended == EndCause::Hopeless || self.terminal == Some(Terminal::Error);
@@ -201,7 +201,7 @@ impl<'a> RunFacts<'a> {
         ((fault.structured && !got_over) || was_final).then(|| fault_finding(fault))
     }
 
-    fn from_evidence(&self) -> Option<Finding> {
+    fn by_evidence(&self) -> Option<Finding> {
         let evidence = self.evidence?;
         if let Some(detail) = work::forbidden_paths(evidence) {
             return Some(Finding::failure(Outcome::Policy, FailureClass::Policy, detail));
@@ -220,13 +220,13 @@ impl<'a> RunFacts<'a> {
     }
 
     /// A run that ended well may still report its own failure with its signal.
-    fn from_failure_signal(&self) -> Option<Finding> {
+    fn by_failure_signal(&self) -> Option<Finding> {
         self.is_sound_success()
             .then(|| step::failure_signal(self.evidence?).map(unmet_requirement))?
     }
 
     /// The further requirements of a successful run.
-    fn from_requirements(&self) -> Option<Finding> {
+    fn by_requirements(&self) -> Option<Finding> {
         let evidence = self.evidence?;
         if let Some(unmet) = step::unmet(evidence) {
             return Some(unmet_requirement(unmet));
@@ -284,7 +284,7 @@ impl<'a> RunFacts<'a> {
             })
     }
 
-    fn from_success(&self) -> Option<Finding> {
+    fn by_success(&self) -> Option<Finding> {
         let is_clear =
             self.is_sound_success() && self.has_delivered() && !self.has_only_old_commits();
         is_clear.then(|| self.success())
@@ -300,7 +300,7 @@ impl<'a> RunFacts<'a> {
     }
 
     /// Searches the prose, if the end is no sound success and no passing check confirms the work.
-    fn from_prose(&self) -> Option<Finding> {
+    fn by_prose(&self) -> Option<Finding> {
         let is_open = self.is_open();
         if is_open && self.level == ProofLevel::Verified {
             return None;
@@ -348,7 +348,7 @@ impl<'a> RunFacts<'a> {
     }
 
     /// An open end: the evaluator decides; without one, passing checks with a clean exit do.
-    fn from_evaluator(&self) -> Option<Finding> {
+    fn by_evaluator(&self) -> Option<Finding> {
         if !self.is_open() {
             return None;
         }

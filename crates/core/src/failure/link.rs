@@ -83,20 +83,20 @@ fn is_own_link(text: &str, links: &[(usize, usize)], at: usize, task: &str, bran
         text[line_end..].lines().find(|line| !line.trim().is_empty()).unwrap_or_default(),
     ];
     let named = around.iter().map(|words| mention(words, task, branch));
-    named.into_iter().find(|named| *named != Mention::NoTask) == Some(Mention::ThisTask)
+    named.into_iter().find(|named| *named != Mention::None) == Some(Mention::This)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mention {
-    ThisTask,
-    OtherTask,
-    NoTask,
+    This,
+    Other,
+    None,
 }
 
 fn mention(words: &str, task: &str, branch: &str) -> Mention {
     // The words of a line belong to the link in that line.
     if words.contains("://") {
-        return Mention::NoTask;
+        return Mention::None;
     }
     let has_branch = !branch.is_empty()
         && positions_of(words, branch).any(|at| is_whole_name(words, at, branch.len(), "-/"));
@@ -104,9 +104,9 @@ fn mention(words: &str, task: &str, branch: &str) -> Mention {
         && positions_of(words, task).any(|at| is_whole_name(words, at, task.len(), ""));
     let others = has_other_task(words, task);
     match (has_branch, has_task, others) {
-        (true, _, _) | (false, true, false) => Mention::ThisTask,
-        (false, _, true) => Mention::OtherTask,
-        (false, false, false) => Mention::NoTask,
+        (true, _, _) | (false, true, false) => Mention::This,
+        (false, _, true) => Mention::Other,
+        (false, false, false) => Mention::None,
     }
 }
 

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::contract::Trigger;
 use super::expr::{Env, Expr, ResolvedName};
 use super::problem::Problem;
 use super::prove::{Proof, at, closure, routes};
-use super::{
-    CLAIM, FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget,
-};
+use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget};
 
 impl Proof<'_> {
     /// The rows that the system takes by itself: bounds, and what outcomes lead to.
@@ -21,7 +20,7 @@ impl Proof<'_> {
                 routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
                     && row.roles.contains(&RoleId::SYSTEM)
             });
-            row.bound.is_some() || triggered
+            row.timeout.is_some() || triggered
         })
     }
 
@@ -31,7 +30,8 @@ impl Proof<'_> {
         };
         // A worker takes what is queued without being asked, so a claim is a step of such a cycle
         // as well.
-        let claims = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+        let claims =
+            self.lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
         let endless: Vec<&Transition> =
             self.automatic().chain(claims).filter(|row| !limited(row)).collect();
         let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
@@ -70,7 +70,7 @@ impl Proof<'_> {
     /// set what the next state requires; otherwise the move would be refused and the task
     /// stranded.
     pub(super) fn automatic_moves_meet_requirements(&self, found: &mut Vec<Problem>) {
-        for row in self.lifecycle.transitions.iter().filter(|row| row.bound.is_some()) {
+        for row in self.lifecycle.transitions.iter().filter(|row| row.timeout.is_some()) {
             let from = self.lifecycle.state(row.from);
             for id in &row.changes.count {
                 let counter = self.lifecycle.counter(*id);

@@ -2,25 +2,60 @@
 
 use super::Lifecycle;
 use super::check::{Overrides, check};
+use super::contract::Purpose;
 use super::problem::Problems;
+
+const DELIVERY: &str = include_str!("builtin/fragments/delivery.yaml");
+
+/// The fragments that every lifecycle may include.
+pub const FRAGMENTS: [(&str, &str); 1] = [("delivery", DELIVERY)];
+
+macro_rules! with_delivery {
+    ($file:literal) => {
+        concat!(include_str!($file), "---\n", include_str!("builtin/fragments/delivery.yaml"))
+    };
+}
 
 /// Name and source of each, in the order in which they are listed.
 pub const SOURCES: [(&str, &str); 9] = [
-    ("autonomous", include_str!("builtin/autonomous.yaml")),
-    ("leaf", include_str!("builtin/leaf.yaml")),
+    ("autonomous", with_delivery!("builtin/autonomous.yaml")),
+    ("leaf", with_delivery!("builtin/leaf.yaml")),
     ("mission", include_str!("builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),
-    ("seat", include_str!("builtin/seat.yaml")),
+    ("review", include_str!("builtin/review.yaml")),
     ("judged", include_str!("builtin/judged.yaml")),
     ("supervised", include_str!("builtin/supervised.yaml")),
-    ("allowance", include_str!("builtin/allowance.yaml")),
+    ("budget", include_str!("builtin/budget.yaml")),
 ];
+
+/// The source of a fragment that ships with the program.
+#[must_use]
+pub fn fragment(name: &str) -> Option<&'static str> {
+    FRAGMENTS.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
+}
 
 /// The source of a built-in lifecycle.
 #[must_use]
 pub fn source(name: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
+}
+
+/// The built-in lifecycle that the engine creates tasks of this purpose with, and its source.
+///
+/// An error if the lifecycle refuses the overrides.
+///
+/// # Panics
+///
+/// For a purpose that the engine creates no tasks of.
+pub fn for_purpose(
+    purpose: Purpose,
+    overrides: &Overrides,
+) -> Result<(Lifecycle, String), Problems> {
+    let name = purpose.engine_lifecycle().expect("the engine creates tasks of this purpose");
+    let source = source(name).expect("a test checks that each of them is built in");
+    let lifecycle = check(source, &format!("built-in {name}"), overrides)?;
+    Ok((lifecycle, source.to_owned()))
 }
 
 /// A built-in lifecycle, checked with a project's overrides. `None`: there is none of that name.

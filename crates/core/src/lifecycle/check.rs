@@ -14,8 +14,8 @@ use super::names::{Names, NamesFor, Stands};
 use super::problem::{Problem, Problems, suggestion};
 use super::source::{RequirementSource, Source};
 use super::{
-    CounterId, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition, prove, rows,
-    source, state_id,
+    CounterId, FieldDecl, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition,
+    prove, rows, source, state_id,
 };
 use crate::limits;
 use crate::time::Span;
@@ -26,7 +26,9 @@ pub type Overrides = BTreeMap<String, Setting>;
 
 /// Checks a source and proves it sound. `origin` names it in messages.
 pub fn check(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
-    let lifecycle = read_again(text, origin, overrides)?;
+    let fail = |problem| Problems::new(origin, text, vec![problem]);
+    let source = source::read(text).map_err(fail)?;
+    let lifecycle = resolve(text, origin, &source, overrides)?;
     let problems = prove::problems(&lifecycle);
     if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
 }
@@ -34,11 +36,21 @@ pub fn check(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycl
 /// Reads a source that was proven when it was taken into use. A later version of the program may
 /// ask for more than that one did, and must still let the tasks that live by it come to their end.
 pub fn read_again(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
-    let fail = |list| Problems::new(origin, text, list);
-    let source = source::read(text).map_err(|problem| fail(vec![problem]))?;
+    let fail = |problem| Problems::new(origin, text, vec![problem]);
+    let source = source::read_any(text).map_err(fail)?;
+    resolve(text, origin, &source, overrides)
+}
+
+fn resolve(
+    text: &str,
+    origin: &str,
+    source: &Source,
+    overrides: &Overrides,
+) -> Result<Lifecycle, Problems> {
     let mut checker = Checker::new(text);
-    let lifecycle = checker.lifecycle(&source, overrides);
-    if checker.problems.is_empty() { Ok(lifecycle) } else { Err(fail(checker.problems)) }
+    let lifecycle = checker.lifecycle(source, overrides);
+    let problems = checker.problems;
+    if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
 }
 
 /// The hash of all that a lifecycle is made from.
@@ -73,7 +85,6 @@ impl<'a> Checker<'a> {
         self.declare_counters(&source.counters);
         self.standard_fields();
         self.declare_states(&source.states);
-        let only = self.only(&source.only);
         let mut states: Vec<State> =
             source.states.0.iter().map(|(name, state)| self.state(name, state)).collect();
         let counters =
@@ -86,16 +97,18 @@ impl<'a> Checker<'a> {
         rows::finish_states(&mut states, &transitions);
         Lifecycle {
             id: source.lifecycle.value.clone(),
+            purpose: source.purpose.value,
             version: version(self.text, overrides),
             about: source.about.trim().to_owned(),
             initial,
             roles: self.roles.clone(),
             settings: self.names.settings.clone(),
             fields: self.names.fields.clone(),
-            only,
             counters,
             states,
             transitions,
+            legacy: source.legacy,
+            line: place(&source.purpose).0,
         }
     }
 
@@ -192,8 +205,8 @@ impl<'a> Checker<'a> {
     pub(super) fn literals(&mut self, entries: &Entries<Value>) -> BTreeMap<String, Value> {
         let mut literals = BTreeMap::new();
         for (name, value) in &entries.0 {
-            if let Some(kind) = self.field(name)
-                && let Err(message) = kind.accepts(value)
+            if let Some(field) = self.field(name)
+                && let Err(message) = field.accepts(value)
             {
                 self.problem(name, format!("`{}`: {message}", name.value), "");
             }
@@ -210,14 +223,14 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if let Some(declared) = declared
-                && !fits(&declared, &kind)
+                && !fits(&declared.kind, &kind)
             {
                 self.problem(
                     text,
                     format!(
                         "`{}` is {}, but this is {}",
                         name.value,
-                        declared.describe(),
+                        declared.kind.describe(),
                         kind.describe()
                     ),
                     "",
@@ -228,7 +241,7 @@ impl<'a> Checker<'a> {
         computed
     }
 
-    pub(super) fn field(&mut self, name: &Name) -> Option<Type> {
+    pub(super) fn field(&mut self, name: &Name) -> Option<FieldDecl> {
         let found = self.names.fields.get(&name.value).cloned();
         if found.is_none() {
             let help = suggestion(&name.value, self.names.fields.keys().map(String::as_str));

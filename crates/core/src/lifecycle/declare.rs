@@ -6,25 +6,33 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::check::{Checker, Overrides, is_word};
-use super::expr::Type;
+use super::contract;
+use super::expr::{Expr, Type};
 use super::names::{Stands, reserved};
 use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, StateSource};
 use super::{
-    Activity, Counter, CounterOverflow, FieldUpdates, Outcome, Reminders, RoleId, Route, Setting,
-    State, StateActivity,
+    Activity, Counter, CounterOverflow, FieldDecl, FieldUpdates, FieldWriters, Outcome, Reminders,
+    Route, Setting, State, StateActivity, StateKind,
 };
 use crate::failure::Deliverable;
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip, place};
 
+/// The keys of a field that is declared with more than its type.
+pub(super) const TYPE: &str = "type";
+pub(super) const BY: &str = "by";
+const NOT_BLANK: &str = "not_blank";
+/// In `by`: every role.
+pub(super) const ANYONE: &str = "anyone";
+
 /// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
-const STANDARD_FIELDS: [(&str, Type); 5] = [
-    ("target_area", Type::Text),
-    ("touches", Type::List),
-    ("allowed_paths", Type::List),
-    ("denied_paths", Type::List),
-    ("verify", Type::List),
+const STANDARD_FIELDS: [(contract::Field, Type); 5] = [
+    (contract::Field::TargetArea, Type::Text),
+    (contract::Field::Touches, Type::List),
+    (contract::Field::AllowedPaths, Type::List),
+    (contract::Field::DeniedPaths, Type::List),
+    (contract::Field::Verify, Type::List),
 ];
 
 impl Checker<'_> {
@@ -106,36 +114,85 @@ impl Checker<'_> {
     pub(super) fn declare_fields(&mut self, fields: &Entries<Spanned<Value>>) {
         for (name, declared) in &fields.0 {
             self.new_name(name, "a field");
-            match field_type(&declared.value, 0) {
-                Ok(kind) => {
-                    self.names.fields.insert(name.value.clone(), kind);
-                }
-                Err(message) => self.problem(declared, message, "types: text, number, flag, time, list, any, [one, of, these], { member: type }"),
+            if let Some(field) = self.field_decl(name, declared) {
+                self.names.fields.insert(name.value.clone(), field);
             }
         }
+    }
+
+    /// `text`, `[one, of, these]`, or `{ type: text, by: [human], not_blank: true }`.
+    fn field_decl(&mut self, name: &Name, declared: &Spanned<Value>) -> Option<FieldDecl> {
+        let line = place(name).0;
+        let nobody = FieldWriters::Roles(Vec::new());
+        let (kind, by, not_blank) = match &declared.value {
+            Value::Object(attributes) => {
+                let Some(kind) = attributes.get(TYPE) else {
+                    let message = format!("`{}` has no type", name.value);
+                    let help = "write `type: text`, for example, or `type: { member: type }`";
+                    self.problem(declared, message, help);
+                    return None;
+                };
+                for key in attributes.keys() {
+                    if ![TYPE, BY, NOT_BLANK].contains(&key.as_str()) {
+                        let help = suggestion(key, [TYPE, BY, NOT_BLANK]);
+                        self.problem(declared, format!("a field has no `{}`", clip(key)), help);
+                    }
+                }
+                let by = attributes.get(BY).map_or(nobody, |by| self.writers(declared, by));
+                let not_blank = attributes.get(NOT_BLANK).is_some_and(|flag| {
+                    flag.as_bool().unwrap_or_else(|| {
+                        let help = "write `not_blank: true`";
+                        self.problem(declared, "`not_blank` is true or false", help);
+                        false
+                    })
+                });
+                (kind, by, not_blank)
+            }
+            kind => (kind, nobody, false),
+        };
+        match field_type(kind, 0) {
+            Ok(kind) => Some(FieldDecl { kind, by, not_blank, line }),
+            Err(message) => {
+                let help = "types: text, number, flag, time, list, any, [one, of, these], and \
+                            `type: { member: type }` for a record";
+                self.problem(declared, message, help);
+                None
+            }
+        }
+    }
+
+    fn writers(&mut self, at: &Spanned<Value>, by: &Value) -> FieldWriters {
+        let roles = match by {
+            Value::String(word) if word == ANYONE => return FieldWriters::Anyone,
+            Value::Array(roles) => roles.iter().map(Value::as_str).collect::<Option<Vec<_>>>(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => None,
+        };
+        let Some(roles) = roles else {
+            self.problem(at, "`by` is a list of roles", "write `by: [human]`, or `by: anyone`");
+            return FieldWriters::Roles(Vec::new());
+        };
+        let named = |role: &str| Spanned::new(role.to_owned(), at.referenced, at.defined);
+        let ids = roles.into_iter().filter_map(|role| self.role_named(&named(role)));
+        FieldWriters::Roles(ids.collect())
     }
 
     /// What every task may carry for those who work on it. A lifecycle that has its own field of
     /// that name keeps it.
     pub(super) fn standard_fields(&mut self) {
-        for (name, kind) in STANDARD_FIELDS {
-            let names = &mut self.names;
+        for (field, kind) in STANDARD_FIELDS {
+            let (name, names) = (field.name(), &mut self.names);
             let taken =
                 names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
-                names.fields.entry(name.to_owned()).or_insert(kind);
+                let by = FieldWriters::Anyone;
+                let standard = FieldDecl { kind, by, not_blank: false, line: 0 };
+                names.fields.entry(name.to_owned()).or_insert(standard);
             }
         }
-    }
-
-    pub(super) fn only(&mut self, source: &Entries<Vec<Name>>) -> BTreeMap<String, Vec<RoleId>> {
-        let mut only = BTreeMap::new();
-        for (name, roles) in &source.0 {
-            self.field(name);
-            let roles = roles.iter().filter_map(|role| self.role_named(role)).collect();
-            only.insert(name.value.clone(), roles);
-        }
-        only
     }
 
     pub(super) fn declare_counters(&mut self, counters: &Entries<CounterSource>) {
@@ -215,10 +272,20 @@ impl Checker<'_> {
 
     pub(super) fn state(&mut self, name: &Name, source: &StateSource) -> State {
         let (outer, inner) = split_group(&name.value);
-        let does = source.does.as_ref().map(|does| self.does(does, &does.value));
+        let when = source.when.as_ref();
+        if let (Some(when), None) = (when, &source.does) {
+            self.problem(when, "`when` without `does`", "remove it, or say what the state does");
+        }
+        let when = when.and_then(|when| self.guard(when, Stands::OnTheTask));
+        let does = source.does.as_ref().map(|does| self.does(does, &does.value, when));
+        if source.kind.is_none() {
+            let message = format!("the state `{}` has no kind", clip(&name.value));
+            self.problem(name, message, "write `kind: working`, for example");
+        }
         let requires = source
             .requires
             .iter()
+            .flatten()
             .filter_map(|source| self.requirement(source, &name.value, Stands::OnTheTask))
             .collect();
         let remind = source.remind.as_ref().map(|remind| Reminders {
@@ -228,20 +295,25 @@ impl Checker<'_> {
         State {
             name: name.value.clone(),
             group: inner.map(|_| outer.to_owned()),
-            kind: source.kind,
-            about: source.about.trim().to_owned(),
+            kind: source.kind.unwrap_or(StateKind::Queued),
+            about: source.about.as_deref().unwrap_or_default().trim().to_owned(),
             terminal: false,
-            provisional: source.provisional,
+            provisional: source.provisional.unwrap_or_default(),
             does,
             requires,
             remind,
-            on_entry: source.on_entry.clone(),
+            on_entry: source.on_entry.clone().unwrap_or_default(),
             remembers: false,
             line: place(name).0,
         }
     }
 
-    fn does(&mut self, at: &Spanned<DoesSource>, source: &DoesSource) -> StateActivity {
+    fn does(
+        &mut self,
+        at: &Spanned<DoesSource>,
+        source: &DoesSource,
+        when: Option<Expr>,
+    ) -> StateActivity {
         let people = source.activity == Activity::Human;
         if people == source.offers.0.is_empty() {
             let message =
@@ -267,7 +339,7 @@ impl Checker<'_> {
             asks: source.asks.clone(),
             offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
             until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),
-            when: source.when.as_ref().and_then(|when| self.guard(when, Stands::OnTheTask)),
+            when,
             outcomes,
             otherwise,
         }

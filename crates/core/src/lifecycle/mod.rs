@@ -8,10 +8,13 @@
 mod automatic;
 pub mod builtin;
 pub mod check;
+pub mod contract;
 mod declare;
 pub mod expr;
 pub mod graph;
+mod legacy;
 mod names;
+mod obligations;
 pub mod problem;
 mod prove;
 mod rows;
@@ -25,6 +28,9 @@ use serde_json::Value;
 
 use crate::failure::Deliverable;
 use crate::time::Span;
+pub use source::compose;
+
+use contract::Purpose;
 use expr::{Expr, Type};
 
 /// Index of a state in its lifecycle.
@@ -374,11 +380,11 @@ pub struct FieldUpdates {
     pub compute: BTreeMap<String, Expr>,
     pub clear: Vec<String>,
     pub count: Vec<CounterId>,
-    pub renew: Vec<CounterId>,
+    pub reset: Vec<CounterId>,
     pub keeps: Vec<String>,
 }
 
-/// One row of the table: from one state, by one trigger. A bound is such a row too.
+/// One row of the table: from one state, by one trigger. A timeout is such a row too.
 #[derive(Debug, Clone)]
 pub struct Transition {
     pub from: StateId,
@@ -387,7 +393,7 @@ pub struct Transition {
     pub roles: Vec<RoleId>,
     pub guards: Vec<Requirement>,
     pub changes: FieldUpdates,
-    pub bound: Option<Timeout>,
+    pub timeout: Option<Timeout>,
     pub line: u32,
 }
 
@@ -424,22 +430,81 @@ pub enum Setting {
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
     pub id: String,
+    pub purpose: Purpose,
     pub version: String,
     pub about: String,
     pub initial: StateId,
     /// `human` and `system` first, then the lifecycle's own.
     pub roles: Vec<String>,
     pub settings: BTreeMap<String, Setting>,
-    pub fields: BTreeMap<String, Type>,
-    /// Fields that only these roles may bring along with what they ask for.
-    pub only: BTreeMap<String, Vec<RoleId>>,
+    pub fields: BTreeMap<String, FieldDecl>,
     pub counters: Vec<Counter>,
     pub states: Vec<State>,
     pub transitions: Vec<Transition>,
+    /// Whether its source is from before purposes were declared, with the names of that time.
+    pub legacy: bool,
+    /// Line of its purpose in the source.
+    pub line: u32,
 }
 
-/// The trigger by which a worker takes a queued task.
-pub const CLAIM: &str = "claim";
+/// A field as a lifecycle declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldDecl {
+    pub kind: Type,
+    /// The roles that may give it a value; `system` always may.
+    pub by: FieldWriters,
+    /// Whether a blank value is refused.
+    pub not_blank: bool,
+    /// Line of its name in the source; 0 for what every lifecycle has.
+    pub line: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FieldWriters {
+    Anyone,
+    /// Besides the system.
+    Roles(Vec<RoleId>),
+}
+
+impl FieldDecl {
+    #[must_use]
+    pub fn may_be_given_by(&self, role: RoleId) -> bool {
+        let listed = match &self.by {
+            FieldWriters::Anyone => true,
+            FieldWriters::Roles(roles) => roles.contains(&role),
+        };
+        role == RoleId::SYSTEM || listed
+    }
+
+    /// Whether only what people and agents bring along with a move changes it.
+    #[must_use]
+    pub fn is_given_by_callers(&self) -> bool {
+        match &self.by {
+            FieldWriters::Anyone => false,
+            FieldWriters::Roles(roles) => !roles.is_empty() && !roles.contains(&RoleId::SYSTEM),
+        }
+    }
+
+    /// Whether a value may be kept in it. The message does not name the field.
+    pub fn accepts(&self, value: &Value) -> Result<(), String> {
+        self.kind.accepts(value)?;
+        if self.not_blank && !value.is_null() && has_blank(value) {
+            return Err("must not be blank".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is blank, or a list or record has no item or a blank one.
+fn has_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty() || items.iter().any(has_blank),
+        Value::Object(members) => members.is_empty() || members.values().any(has_blank),
+    }
+}
 
 /// The trigger by which the engine tells a task whose work is left to its parts that one of them
 /// has moved.

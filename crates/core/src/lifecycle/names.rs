@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::expr::{NameScope, ResolvedName, Type};
 use super::problem::suggestion;
-use super::{CounterId, Setting};
+use super::{CounterId, FieldDecl, Setting};
 
 /// The names of a lifecycle, as far as they are known while it is checked.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    pub(super) fields: BTreeMap<String, Type>,
+    pub(super) fields: BTreeMap<String, FieldDecl>,
     pub(super) counters: Vec<String>,
     pub(super) settings: BTreeMap<String, Setting>,
 }
@@ -87,8 +87,8 @@ impl NamesFor<'_> {
     }
 
     fn own(&self, first: &str, rest: &[&str]) -> Result<(ResolvedName, Type), String> {
-        if let Some(kind) = self.names.fields.get(first) {
-            let kind = member_type(first, kind, rest)?;
+        if let Some(field) = self.names.fields.get(first) {
+            let kind = member_type(first, &field.kind, rest)?;
             let path =
                 std::iter::once(first).chain(rest.iter().copied()).map(str::to_owned).collect();
             return Ok((ResolvedName::Field(path), kind));

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::contract::Trigger;
 use super::problem::Problem;
 use super::{
-    Activity, CHILDREN_MOVED, CLAIM, Lifecycle, RoleId, Route, State, StateActivity, StateId,
-    StateKind, Transition, TransitionTarget, state_id,
+    Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
+    TransitionTarget, state_id,
 };
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -26,6 +27,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.automatic_moves_end(&mut found);
     proof.automatic_moves_meet_requirements(&mut found);
     proof.nothing_is_shadowed(&mut found);
+    proof.contract_is_kept(&mut found);
     found
 }
 
@@ -97,7 +99,7 @@ impl Proof<'_> {
 
     fn successors(&self) -> BTreeMap<StateId, BTreeSet<StateId>> {
         let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
-        for row in &self.lifecycle.transitions {
+        for row in self.lifecycle.transitions.iter().filter(|row| self.can_be_taken(row)) {
             successors.entry(row.from).or_default().extend(self.targets(row));
         }
         successors
@@ -193,15 +195,15 @@ impl Proof<'_> {
 
     fn bounded(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states().filter(|(_, state)| !state.terminal) {
-            let timed = self.lifecycle.exits(id).any(|row| row.bound.is_some());
+            let timed = self.lifecycle.exits(id).any(|row| row.timeout.is_some());
             let person = self
                 .lifecycle
                 .exits(id)
-                .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+                .any(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN));
             let (sound, help) = match state.kind {
                 StateKind::Queued => (true, ""),
                 StateKind::Working => {
-                    (timed, "add `within: [{ time: 24h, since: progress, to: … }]`")
+                    (timed, "add `timeouts: [{ after: 24h, since: progress, to: … }]`")
                 }
                 StateKind::Reviewing
                 | StateKind::Waiting
@@ -209,7 +211,7 @@ impl Proof<'_> {
                 | StateKind::Parked
                 | StateKind::Failed => (
                     timed || person,
-                    "add `within: [{ time: 7d, to: … }]`, or a transition `by: [human]`",
+                    "add `timeouts: [{ after: 7d, to: … }]`, or a transition `by: [human]`",
                 ),
                 StateKind::Done | StateKind::Cancelled => (true, ""),
             };
@@ -287,7 +289,7 @@ impl Proof<'_> {
             let triggers: BTreeSet<&str> =
                 routes(does).filter_map(|(_, trigger)| trigger).collect();
             let ends = |row: &&Transition| {
-                row.bound.is_none()
+                row.timeout.is_none()
                     && triggers.contains(row.trigger.as_str())
                     && row.roles.contains(&RoleId::SYSTEM)
             };
@@ -308,12 +310,15 @@ impl Proof<'_> {
             let waits_anyway =
                 matches!(state.kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
             let has_when = state.does.as_ref().is_some_and(|does| does.when.is_some());
-            if has_when && !waits_anyway && !self.takes(id, CHILDREN_MOVED, RoleId::SYSTEM) {
+            if has_when
+                && !waits_anyway
+                && !self.takes(id, Trigger::ChildrenMoved.name(), RoleId::SYSTEM)
+            {
                 let message = format!(
                     "while its `when` does not hold, nothing leads out of `{}`",
                     state.name
                 );
-                let help = "add a transition `on: parts_moved` with `system` in its `by`";
+                let help = "add a transition `on: children_moved` with `system` in its `by`";
                 found.push(at(state.line, message, help));
             }
         }
@@ -322,17 +327,22 @@ impl Proof<'_> {
     fn takes(&self, from: StateId, trigger: &str, role: RoleId) -> bool {
         self.lifecycle
             .exits(from)
-            .any(|row| row.bound.is_none() && row.trigger == trigger && row.roles.contains(&role))
+            .any(|row| row.timeout.is_none() && row.trigger == trigger && row.roles.contains(&role))
     }
 
     fn queue_is_served(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states().filter(|(_, state)| state.kind == StateKind::Queued) {
-            let claims: Vec<&Transition> =
-                self.lifecycle.exits(id).filter(|row| row.trigger == CLAIM).collect();
+            let claims: Vec<&Transition> = self
+                .lifecycle
+                .exits(id)
+                .filter(|row| row.trigger == Trigger::Claim.name())
+                .collect();
             let served =
                 claims.iter().any(|row| row.roles.iter().any(|role| *role != RoleId::HUMAN));
-            let others =
-                self.lifecycle.exits(id).any(|row| row.trigger != CLAIM && row.bound.is_none());
+            let others = self
+                .lifecycle
+                .exits(id)
+                .any(|row| row.trigger != Trigger::Claim.name() && row.timeout.is_none());
             if !claims.is_empty() && !served {
                 let message = format!("no worker may claim a task from `{}`", state.name);
                 found.push(at(
@@ -346,7 +356,8 @@ impl Proof<'_> {
                 found.push(at(state.line, message, "add a transition `on: claim`"));
             }
         }
-        let elsewhere = self.lifecycle.transitions.iter().filter(|row| row.trigger == CLAIM);
+        let elsewhere =
+            self.lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
         for row in elsewhere.filter(|row| self.lifecycle.state(row.from).kind != StateKind::Queued)
         {
             let from = self.lifecycle.state(row.from);
@@ -383,7 +394,7 @@ impl Proof<'_> {
 
     fn nothing_is_shadowed(&self, found: &mut Vec<Problem>) {
         let mut open: Vec<&Transition> = Vec::new();
-        for row in self.lifecycle.transitions.iter().filter(|row| row.bound.is_none()) {
+        for row in self.lifecycle.transitions.iter().filter(|row| row.timeout.is_none()) {
             let covers = |earlier: &&Transition| {
                 earlier.from == row.from
                     && earlier.to == row.to

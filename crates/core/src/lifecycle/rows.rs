@@ -1,9 +1,9 @@
-//! Spells out the transitions: one row per state that one starts from, and one per bound.
+//! Spells out the transitions: one row per state that one starts from, and one per timeout.
 
 use super::check::Checker;
 use super::names::Stands;
 use super::problem::suggestion;
-use super::source::{BoundSource, Source, TransitionSource};
+use super::source::{Source, TimeoutSource, TransitionSource};
 use super::{
     FieldUpdates, PRIOR, RoleId, Since, State, StateId, StateKind, Timeout, Transition,
     TransitionTarget, state_id,
@@ -29,8 +29,8 @@ pub(super) fn spell_out(
         }
     }
     for (index, (_, state)) in source.states.0.iter().take(states.len()).enumerate() {
-        for bound in &state.within {
-            rows.extend(bound_row(checker, bound, state_id(index)));
+        for timeout in state.timeouts.iter().flatten() {
+            rows.extend(timeout_row(checker, timeout, state_id(index)));
         }
     }
     rows
@@ -61,10 +61,10 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         .iter()
         .filter_map(|guard| checker.requirement(guard, &goal, Stands::OnTheMove))
         .collect();
-    if !source.renew.is_empty() && roles != [RoleId::HUMAN] {
+    if !source.reset.is_empty() && roles != [RoleId::HUMAN] {
         checker.problem(
-            &source.renew[0],
-            "only a person may renew an allowance",
+            &source.reset[0],
+            "only a person may reset a counter",
             "write `by: [human]` on this transition",
         );
     }
@@ -81,7 +81,7 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         compute: checker.computed(&source.compute),
         clear,
         count: source.count.iter().filter_map(|name| checker.counter_named(name)).collect(),
-        renew: source.renew.iter().filter_map(|name| checker.counter_named(name)).collect(),
+        reset: source.reset.iter().filter_map(|name| checker.counter_named(name)).collect(),
         keeps,
     };
     let trigger = source.on.value.clone();
@@ -92,18 +92,18 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         roles,
         guards,
         changes,
-        bound: None,
+        timeout: None,
         line: place(at).0,
     })
 }
 
-fn bound_row(
+fn timeout_row(
     checker: &mut Checker<'_>,
-    at: &Spanned<BoundSource>,
+    at: &Spanned<TimeoutSource>,
     from: StateId,
 ) -> Option<Transition> {
     let source = &at.value;
-    let time = checker.span(&source.time);
+    let time = checker.span(&source.after);
     let to = if source.to.value == PRIOR {
         TransitionTarget::Prior
     } else {
@@ -122,7 +122,7 @@ fn bound_row(
         roles: vec![RoleId::SYSTEM],
         guards: Vec::new(),
         changes,
-        bound: Some(Timeout { time: time?, since: source.since.unwrap_or(Since::Entry) }),
+        timeout: Some(Timeout { time: time?, since: source.since.unwrap_or(Since::Entry) }),
         line: place(at).0,
     })
 }

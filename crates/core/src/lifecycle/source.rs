@@ -1,34 +1,66 @@
 //! The YAML of a lifecycle as it is written, with the place of every name. No judgement here:
 //! `check` does that.
+//!
+//! A source is one document, followed by the fragments that it includes, each a document of its
+//! own. [`read`] merges them; `legacy` translates sources from before purposes were declared.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::problem::Problem;
+use super::contract::Purpose;
+use super::legacy;
+use super::problem::{Problem, suggestion};
 use super::{Activity, EntryEffect, Since, StateKind};
 use crate::failure::Deliverable;
 use crate::limits;
-use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
+use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr, clip, problem_at};
+
+const MANUAL: &str = "docs/lifecycles.md";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Source {
     pub(super) lifecycle: Name,
+    pub(super) purpose: Spanned<Purpose>,
     #[serde(default)]
     pub(super) about: String,
     pub(super) initial: Name,
     #[serde(default)]
     pub(super) roles: Vec<Name>,
     #[serde(default)]
+    pub(super) include: Vec<Name>,
+    #[serde(default)]
     pub(super) settings: Entries<Spanned<Value>>,
     #[serde(default)]
     pub(super) fields: Entries<Spanned<Value>>,
     #[serde(default)]
-    pub(super) only: Entries<Vec<Name>>,
-    #[serde(default)]
     pub(super) counters: Entries<CounterSource>,
+    #[serde(default)]
     pub(super) states: Entries<StateSource>,
+    #[serde(default)]
     pub(super) transitions: Vec<Spanned<TransitionSource>>,
+    /// Whether the source is from before purposes were declared.
+    #[serde(skip)]
+    pub(super) legacy: bool,
+}
+
+/// Declarations that several lifecycles share.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fragment {
+    fragment: Name,
+    #[serde(default, rename = "about")]
+    _about: String,
+    #[serde(default)]
+    settings: Entries<Spanned<Value>>,
+    #[serde(default)]
+    fields: Entries<Spanned<Value>>,
+    #[serde(default)]
+    counters: Entries<CounterSource>,
+    #[serde(default)]
+    states: Entries<StateSource>,
+    #[serde(default)]
+    transitions: Vec<Spanned<TransitionSource>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -43,22 +75,19 @@ pub(super) struct CounterSource {
     pub(super) compute: Entries<Name>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A state. Where a fragment declares it too, each key that is here replaces the fragment's.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StateSource {
-    pub(super) kind: StateKind,
-    #[serde(default)]
-    pub(super) about: String,
+    pub(super) kind: Option<StateKind>,
+    pub(super) about: Option<String>,
     pub(super) does: Option<Spanned<DoesSource>>,
-    #[serde(default)]
-    pub(super) requires: Vec<Spanned<RequirementSource>>,
-    #[serde(default)]
-    pub(super) within: Vec<Spanned<BoundSource>>,
+    pub(super) when: Option<Name>,
+    pub(super) requires: Option<Vec<Spanned<RequirementSource>>>,
+    pub(super) timeouts: Option<Vec<Spanned<TimeoutSource>>>,
     pub(super) remind: Option<RemindSource>,
-    #[serde(default)]
-    pub(super) on_entry: Vec<EntryEffect>,
-    #[serde(default)]
-    pub(super) provisional: bool,
+    pub(super) on_entry: Option<Vec<EntryEffect>>,
+    pub(super) provisional: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -66,21 +95,19 @@ pub(super) struct StateSource {
 pub(super) struct DoesSource {
     pub(super) activity: Activity,
     pub(super) role: Option<String>,
-    #[serde(alias = "brings")]
     pub(super) produces: Option<Deliverable>,
     pub(super) asks: Option<String>,
     #[serde(default)]
     pub(super) offers: Entries<Name>,
     pub(super) until: Option<Name>,
-    pub(super) when: Option<Name>,
     #[serde(default)]
     pub(super) outcomes: Entries<Name>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BoundSource {
-    pub(super) time: Name,
+pub(super) struct TimeoutSource {
+    pub(super) after: Name,
     pub(super) since: Option<Since>,
     pub(super) to: Name,
     pub(super) on: Option<String>,
@@ -117,7 +144,7 @@ pub(super) struct TransitionSource {
     #[serde(default)]
     pub(super) count: Vec<Name>,
     #[serde(default)]
-    pub(super) renew: Vec<Name>,
+    pub(super) reset: Vec<Name>,
     #[serde(default)]
     pub(super) keeps: Vec<Name>,
 }
@@ -133,8 +160,132 @@ pub(super) struct FullRequirement {
     pub(super) message: Option<String>,
 }
 
+/// A source with the fragments that it includes behind it, so that it stands alone. A fragment that
+/// `find` does not know is left to the check.
+pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> String {
+    #[derive(Deserialize)]
+    struct Includes {
+        #[serde(default)]
+        include: Vec<String>,
+    }
+    let mut composed = text.to_owned();
+    if let Ok(Includes { include }) = yaml::read(text, limits::LIFECYCLE_BYTES, MANUAL) {
+        for fragment in include.iter().filter_map(|name| find(name)) {
+            composed = format!("{}\n---\n{fragment}", composed.trim_end());
+        }
+    }
+    composed
+}
+
+/// Reads a source of today.
 pub(super) fn read(text: &str) -> Result<Source, Problem> {
-    yaml::read(text, limits::LIFECYCLE_BYTES, "docs/lifecycles.md")
+    if is_legacy(text) && text.len() <= limits::LIFECYCLE_BYTES {
+        let message = "`purpose` is missing".to_owned();
+        let help = format!("write `purpose: task` below `lifecycle`; see {MANUAL}");
+        return Err(Problem { line: 1, column: 1, message, help: Some(help) });
+    }
+    let mut documents = documents(text);
+    let own = documents.next().unwrap_or_default();
+    let mut source: Source = yaml::read(&own, limits::LIFECYCLE_BYTES, MANUAL)?;
+    let fragments = documents
+        .map(|text| yaml::read(&text, limits::LIFECYCLE_BYTES, MANUAL))
+        .collect::<Result<Vec<Fragment>, Problem>>()?;
+    for name in &source.include {
+        if !fragments.iter().any(|fragment| fragment.fragment.value == name.value) {
+            let known = fragments.iter().map(|fragment| fragment.fragment.value.as_str());
+            let message = format!("there is no fragment `{}`", clip(&name.value));
+            return Err(problem_at(name, message, suggestion(&name.value, known)));
+        }
+    }
+    for fragment in fragments {
+        let name = &fragment.fragment;
+        if !source.include.iter().any(|known| known.value == name.value) {
+            let message = format!("nothing includes the fragment `{}`", clip(&name.value));
+            return Err(problem_at(name, message, format!("write `include: [{}]`", name.value)));
+        }
+        source.include(fragment);
+    }
+    Ok(source)
+}
+
+/// Reads a source that was checked by this build or an earlier one.
+pub(super) fn read_any(text: &str) -> Result<Source, Problem> {
+    if is_legacy(text) { legacy::read(text, MANUAL) } else { read(text) }
+}
+
+/// Whether a source is from before purposes were declared.
+fn is_legacy(text: &str) -> bool {
+    !text.lines().any(|line| line.starts_with("purpose:"))
+}
+
+/// The documents of a source. Blank lines stand for those before, so that every place in a document
+/// is one in the whole text.
+fn documents(text: &str) -> impl Iterator<Item = String> {
+    let mut found = vec![String::new()];
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_end() == "---" && number > 0 {
+            found.push("\n".repeat(number + 1));
+        } else if let Some(last) = found.last_mut() {
+            last.push_str(line);
+            last.push('\n');
+        }
+    }
+    found.into_iter()
+}
+
+impl Source {
+    /// Adds what a fragment declares. What the lifecycle declares itself comes first and wins.
+    fn include(&mut self, fragment: Fragment) {
+        add_missing(&mut self.settings, fragment.settings);
+        add_missing(&mut self.fields, fragment.fields);
+        add_missing(&mut self.counters, fragment.counters);
+        self.transitions.extend(fragment.transitions);
+        // A state that only the fragment has follows the one before it there.
+        let (own, mut next) = (&mut self.states.0, 0);
+        for (name, mut shared) in fragment.states.0 {
+            match own.iter().position(|(known, _)| known.value == name.value) {
+                Some(at) => {
+                    shared.replace_with(std::mem::take(&mut own[at].1));
+                    own[at].1 = shared;
+                    next = at + 1;
+                }
+                None => {
+                    own.insert(next, (name, shared));
+                    next += 1;
+                }
+            }
+        }
+    }
+}
+
+fn add_missing<T>(own: &mut Entries<T>, shared: Entries<T>) {
+    for (name, value) in shared.0 {
+        if !own.0.iter().any(|(known, _)| known.value == name.value) {
+            own.0.push((name, value));
+        }
+    }
+}
+
+impl StateSource {
+    fn replace_with(&mut self, own: Self) {
+        let Self { kind, about, does, when, requires, timeouts, remind, on_entry, provisional } =
+            own;
+        replace(&mut self.kind, kind);
+        replace(&mut self.about, about);
+        replace(&mut self.does, does);
+        replace(&mut self.when, when);
+        replace(&mut self.requires, requires);
+        replace(&mut self.timeouts, timeouts);
+        replace(&mut self.remind, remind);
+        replace(&mut self.on_entry, on_entry);
+        replace(&mut self.provisional, provisional);
+    }
+}
+
+fn replace<T>(shared: &mut Option<T>, own: Option<T>) {
+    if own.is_some() {
+        *shared = own;
+    }
 }
 
 #[cfg(test)]
@@ -143,25 +294,50 @@ mod tests {
 
     #[test]
     fn names_keep_their_places() {
-        let text = "lifecycle: x\ninitial: a\nstates:\n  a: { kind: done }\ntransitions:\n  - { from: [prior], to: a, on: go, by: [human] }\n";
+        let text = "lifecycle: x\npurpose: task\ninitial: a\nstates:\n  a: { kind: done }\ntransitions:\n  - { from: [prior], to: a, on: go, by: [human] }\n";
         let source = read(text).expect("reads");
         let (name, _) = &source.states.0[0];
-        assert_eq!((name.referenced.line(), name.referenced.column()), (4, 3));
-        assert_eq!(source.transitions[0].referenced.line(), 6);
+        assert_eq!((name.referenced.line(), name.referenced.column()), (5, 3));
+        assert_eq!(source.transitions[0].referenced.line(), 7);
     }
 
     #[test]
     fn an_unknown_key_is_named_with_its_line() {
-        let problem = read("lifecycle: x\ninitial: a\nstates:\n  a: { kind: done, colour: red }\ntransitions: []\n")
+        let problem = read("lifecycle: x\npurpose: task\ninitial: a\nstates:\n  a: { kind: done, colour: red }\ntransitions: []\n")
             .expect_err("unknown key");
-        assert_eq!(problem.line, 4);
+        assert_eq!(problem.line, 5);
         assert!(problem.message.contains("colour"), "{}", problem.message);
     }
 
     #[test]
     fn a_repeated_state_is_refused() {
-        let text = "lifecycle: x\ninitial: a\nstates:\n  a: { kind: done }\n  a: { kind: done }\ntransitions: []\n";
+        let text = "lifecycle: x\npurpose: task\ninitial: a\nstates:\n  a: { kind: done }\n  a: { kind: done }\ntransitions: []\n";
         let problem = read(text).expect_err("repeated");
-        assert_eq!((problem.line, problem.message.as_str()), (5, "duplicate key `a`"));
+        assert_eq!((problem.line, problem.message.as_str()), (6, "duplicate key `a`"));
+    }
+
+    #[test]
+    fn a_fragment_fills_in_what_the_lifecycle_does_not_say() {
+        let text = "lifecycle: x\npurpose: task\ninitial: a\ninclude: [shared]\nstates:\n  b: { about: own }\n---\nfragment: shared\nstates:\n  a: { kind: queued }\n  b: { kind: done, about: shared }\n";
+        let source = read(text).expect("reads");
+        let states: Vec<_> = source
+            .states
+            .0
+            .iter()
+            .map(|(name, state)| (name.value.as_str(), state.kind, state.about.as_deref()))
+            .collect();
+        assert_eq!(
+            states,
+            [("a", Some(StateKind::Queued), None), ("b", Some(StateKind::Done), Some("own"))]
+        );
+        assert_eq!(source.states.0[0].0.referenced.line(), 10);
+    }
+
+    #[test]
+    fn an_unknown_fragment_is_named_with_its_line() {
+        let text =
+            "lifecycle: x\npurpose: task\ninitial: a\ninclude: [shred]\n---\nfragment: shared\n";
+        let problem = read(text).expect_err("unknown fragment");
+        assert_eq!((problem.line, problem.message.as_str()), (4, "there is no fragment `shred`"));
     }
 }

@@ -17,8 +17,9 @@ pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) 
     };
     let seen = TaskEnv { task, context: Some(TransitionContext { actor, now, outcome: None }) };
     let mut names = Vec::new();
-    let rows =
-        lifecycle.exits(task.state).filter(|row| row.bound.is_none() && row.roles.contains(&role));
+    let rows = lifecycle
+        .exits(task.state)
+        .filter(|row| row.timeout.is_none() && row.roles.contains(&role));
     for row in rows {
         let open =
             row.guards.iter().filter(|guard| is_hard(guard)).all(|guard| guard.that.holds(&seen));

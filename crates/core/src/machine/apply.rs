@@ -12,8 +12,8 @@ use super::reject::FieldError;
 use super::task::{CounterValue, Task};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, RoleId, State, StateId,
-    StateKind, Transition, TransitionTarget,
+    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, State, StateId, StateKind,
+    Transition, TransitionTarget,
 };
 use crate::limits;
 
@@ -167,9 +167,8 @@ pub(super) fn patch(
 
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
     let role = lifecycle.find_role(&giver.role);
-    let only = lifecycle.only.get(field);
-    let may = |role| role == RoleId::SYSTEM || only.is_none_or(|roles| roles.contains(&role));
-    role.is_some_and(may)
+    let field = lifecycle.fields.get(field);
+    role.zip(field).is_some_and(|(role, field)| field.may_be_given_by(role))
 }
 
 fn depth(value: &Value, reached: usize) -> usize {
@@ -225,7 +224,7 @@ fn count(
 ) -> Option<CounterId> {
     let mut diverted = None;
     task.counters.resize(lifecycle.counters.len(), CounterValue::default());
-    for id in &changes.renew {
+    for id in &changes.reset {
         let count = &mut task.counters[usize::from(id.0)];
         count.renewed_at = count.total;
     }

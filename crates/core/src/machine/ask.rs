@@ -8,8 +8,9 @@ use super::event::{Actor, TransitionRequest};
 use super::plan::due;
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::Task;
+use crate::lifecycle::contract::Trigger;
 use crate::lifecycle::problem::suggestion;
-use crate::lifecycle::{CLAIM, Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
+use crate::lifecycle::{Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
 use crate::time::Instant;
 
 pub(super) fn ask(
@@ -73,11 +74,11 @@ fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
 /// What the clock or another task has to do first.
 fn too_soon(task: &Task, row: &Transition, now: Instant) -> Option<FieldError> {
     let error = |field: &str, message| Some(FieldError { field: field.to_owned(), message });
-    let due = row.bound.map(|bound| due(task, bound.time, bound.since));
+    let due = row.timeout.map(|bound| due(task, bound.time, bound.since));
     if let Some(due) = due.filter(|due| *due > now) {
         return error("to", format!("is not due before {due}"));
     }
-    if row.trigger != CLAIM {
+    if row.trigger != Trigger::Claim.name() {
         return None;
     }
     if task.open_needs > 0 {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::lifecycle::Activity;
+use crate::lifecycle::contract::Field;
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
@@ -116,6 +117,14 @@ pub struct Record {
     pub actor: Actor,
     /// Everything about the task that changed, by name; `null` where it was removed.
     pub fields: Map<String, Value>,
+}
+
+impl Record {
+    /// The text that a field was set to.
+    #[must_use]
+    pub fn text(&self, field: Field) -> Option<&str> {
+        self.fields.get(field.name()).and_then(Value::as_str)
+    }
 }
 
 /// A decision of the machine: to be written as a whole or not at all.

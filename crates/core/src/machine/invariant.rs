@@ -41,7 +41,7 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
         return broken(format!("waits for {} tasks", task.open_needs));
     }
     for (name, value) in &task.fields {
-        match lifecycle.fields.get(name).map(|kind| kind.accepts(value)) {
+        match lifecycle.fields.get(name).map(|field| field.accepts(value)) {
             Some(Ok(())) => {}
             Some(Err(message)) => return broken(format!("its field {name}: {message}")),
             None => return broken(format!("its field {name} is not declared")),
@@ -117,7 +117,7 @@ pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> 
     }
     let person = lifecycle
         .exits(task.state)
-        .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+        .any(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN));
     let asks = match state.kind {
         StateKind::Waiting
         | StateKind::Blocked

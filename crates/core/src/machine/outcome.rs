@@ -133,7 +133,7 @@ fn follow(
             TransitionContext { actor: &actor, now, outcome: Some((end.outcome, &detail)) };
         let cause = Cause { context, fields: end.fields, run_ended: end.of_run };
         let mine = |row: &&Transition| {
-            row.bound.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
+            row.timeout.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };
         for row in lifecycle.exits(task.state).filter(mine) {
             match take(lifecycle, task, row, &cause) {

@@ -7,7 +7,8 @@ use super::task::Task;
 use super::wait::{WaitStatus, waits};
 use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{
-    Activity, EntryEffect, Lifecycle, RoleId, Since, State, StateId, StateKind, Timeout, Transition,
+    Activity, EntryEffect, FieldDecl, Lifecycle, Since, State, StateId, StateKind, Timeout,
+    Transition,
 };
 use crate::time::{Instant, Span};
 
@@ -60,8 +61,8 @@ fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
     let is_brought = |name: &ResolvedName| match name {
         ResolvedName::Field(path) => {
-            let only = path.first().and_then(|field| lifecycle.only.get(field));
-            only.is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
+            let field = path.first().and_then(|field| lifecycle.fields.get(field));
+            field.is_some_and(FieldDecl::is_given_by_callers)
         }
         ResolvedName::Constant(_) => true,
         ResolvedName::Counter(_)
@@ -85,7 +86,7 @@ pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDe
     let state = lifecycle.state(task.state);
     let asks = asks_people(state) && task.is_active(lifecycle);
     let does = state.does.as_ref().filter(|_| asks)?;
-    let bounds = lifecycle.exits(task.state).filter_map(|row| row.bound);
+    let bounds = lifecycle.exits(task.state).filter_map(|row| row.timeout);
     let deadline = bounds.map(|bound| due(task, bound.time, bound.since)).min();
     let asks = does.asks.clone().unwrap_or_else(|| state.about.clone());
     Some(OpenDecision { asks, offers: does.offers.clone(), deadline })
@@ -112,7 +113,8 @@ pub(super) fn plan_timers(
 }
 
 fn has_timers(lifecycle: &Lifecycle, state: StateId) -> bool {
-    lifecycle.state(state).remind.is_some() || lifecycle.exits(state).any(|row| row.bound.is_some())
+    lifecycle.state(state).remind.is_some()
+        || lifecycle.exits(state).any(|row| row.timeout.is_some())
 }
 
 /// Reminders come first: at the same time the last one is sent before a bound ends the stay.
@@ -149,7 +151,7 @@ pub fn running_bounds<'a>(
     let by_children = is_left_to_children(lifecycle, task);
     let of_state = move |row: &Transition| row.from == state && !by_children;
     let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| of_state(row));
-    rows.filter_map(|(row, index)| Some((index, row.bound?)))
+    rows.filter_map(|(row, index)| Some((index, row.timeout?)))
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 

@@ -9,7 +9,8 @@ use super::outcome::{End, lead_on};
 use super::plan::{in_place, plan_timers};
 use super::reject::{RejectReason, Rejected};
 use super::task::{Lease, Task};
-use crate::lifecycle::{CLAIM, Lifecycle, RoleId, StateKind};
+use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::{Lifecycle, RoleId, StateKind};
 use crate::time::Instant;
 
 pub(super) fn claim(
@@ -39,7 +40,8 @@ pub(super) fn claim(
     step.task.lease = Some(Lease { epoch: step.task.epoch, worker, expires_at: claim.expires_at });
     step.timers = plan_timers(lifecycle, task, &step.task, now);
     step.task.spent.runs += 1;
-    step.record = Some(record(lifecycle, Some(task), &step.task, CLAIM, &claim.actor));
+    step.record =
+        Some(record(lifecycle, Some(task), &step.task, Trigger::Claim.name(), &claim.actor));
     Ok(step)
 }
 
@@ -60,8 +62,9 @@ fn by_row(
     role: RoleId,
     now: Instant,
 ) -> Result<TaskUpdate, Rejected> {
-    let rows =
-        lifecycle.exits(task.state).filter(|row| row.trigger == CLAIM && row.roles.contains(&role));
+    let rows = lifecycle
+        .exits(task.state)
+        .filter(|row| row.trigger == Trigger::Claim.name() && row.roles.contains(&role));
     let context = TransitionContext { actor: &claim.actor, now, outcome: None };
     let fields = serde_json::Map::new();
     let cause = Cause { context, fields: &fields, run_ended: false };

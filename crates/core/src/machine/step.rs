@@ -6,7 +6,7 @@ use super::effect::{Effect, TaskUpdate, TimerKind};
 use super::env::TransitionContext;
 use super::event::{ActivityReport, Actor, Event};
 use super::outcome::report;
-use super::plan::{due, plan_timers, running_bounds};
+use super::plan::{due, in_place, plan_timers, running_bounds};
 use super::reject::{RejectReason, Rejected};
 use super::run::{claim, finish, heartbeat};
 use super::task::Task;
@@ -102,10 +102,10 @@ fn hasten(
     if task.not_before.is_none() {
         return Ok(StepResult::Ignored(Ignored::NothingNew));
     }
-    let ready = Task { not_before: None, ..task.clone() };
-    let timers = plan_timers(lifecycle, task, &ready, now);
-    let step = in_history(lifecycle, &ready, DELAY_SKIPPED, actor, now);
-    Ok(answer(TaskUpdate { timers, ..step }))
+    let step = in_place(task, now);
+    let timers = plan_timers(lifecycle, task, &step.task, now);
+    let record = record(lifecycle, Some(task), &step.task, DELAY_SKIPPED, actor);
+    Ok(answer(TaskUpdate { timers, record: Some(record), ..step }))
 }
 
 /// A task whose queue waits for no worker but for what comes first goes on once nothing is in the

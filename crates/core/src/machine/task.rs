@@ -6,9 +6,8 @@ use serde_json::{Map, Value, json};
 use super::allowed::asks_about_the_move;
 use super::env::TaskEnv;
 use crate::ids::{RunId, TaskId};
-use crate::lifecycle::{
-    Activity, CLAIM, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind,
-};
+use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::{Activity, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind};
 use crate::time::Instant;
 
 /// A counter: how often, and how much of that a person has forgiven.
@@ -140,7 +139,8 @@ impl Task {
                 let seen = TaskEnv { task: self, context: None };
                 let open =
                     |guard: &Requirement| asks_about_the_move(guard) || guard.that.holds(&seen);
-                let mut claims = lifecycle.exits(self.state).filter(|row| row.trigger == CLAIM);
+                let mut claims =
+                    lifecycle.exits(self.state).filter(|row| row.trigger == Trigger::Claim.name());
                 claims.any(|row| worker(&row.roles) && row.guards.iter().all(open))
             }
             StateKind::Working | StateKind::Reviewing => {

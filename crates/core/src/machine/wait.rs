@@ -37,7 +37,8 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> WaitStatus {
     let time = |name: &ResolvedName| {
         let path = name.field()?;
         let field = path.first()?;
-        let is_time = path.len() == 1 && lifecycle.fields.get(field) == Some(&Type::Time);
+        let is_time = path.len() == 1
+            && lifecycle.fields.get(field).is_some_and(|field| field.kind == Type::Time);
         let text = task.fields.get(field).filter(|_| is_time)?.as_str()?;
         text.parse::<Instant>().ok().filter(|at| *at > now)
     };
@@ -55,15 +56,18 @@ mod tests {
 
     const SOURCE: &str = "
 lifecycle: x
+purpose: task
 initial: queued
 roles: [worker]
-fields: { free_at: time, ready: flag }
+fields:
+  free_at: { type: time, by: anyone }
+  ready: { type: flag, by: anyone }
 states:
   queued: { kind: queued }
   resting:
     kind: working
     does: { activity: wait, until: ready == true or now >= free_at, outcomes: { met: finish } }
-    within: [{ time: 1d, to: done }]
+    timeouts: [{ after: 1d, to: done }]
   done: { kind: done }
 transitions:
   - { from: queued, to: resting, on: claim, by: [worker] }

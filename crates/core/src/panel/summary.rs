@@ -227,7 +227,7 @@ pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
                 text += &format!("{name}: {}\n", full_text(*verdict, opinion));
             }
             FirstPass::Awaited | FirstPass::Missing { .. } => {
-                text += &format!("{name}: no verdict\n")
+                text += &format!("{name}: no verdict\n");
             }
         }
         for (at, reply) in assignment.replies.iter().enumerate() {

@@ -326,7 +326,7 @@ fn a_round_or_a_panel_that_runs_out_of_time_goes_to_a_person() {
                     assert!(end.is_some() && end != Some(Ruling::Approved), "{panel:?}");
                 }
                 PanelAction::Wait { .. } | PanelAction::Debate { .. } => {
-                    assert_eq!(late, *answer, "{panel:?}")
+                    assert_eq!(late, *answer, "{panel:?}");
                 }
             }
         }

@@ -10,11 +10,9 @@ use serde_json::{Map, Value};
 use super::budget::{Budget, BudgetScope, Used};
 use crate::ids::TaskId;
 use crate::lifecycle::StateKind;
+use crate::lifecycle::contract::Field;
 use crate::limits;
 use crate::machine::Task;
-
-/// The lifecycle of a task that asks a person for more budget.
-pub const BUDGET_REQUEST: &str = "allowance";
 
 /// The numbers of a budget request, from the moment it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +81,7 @@ impl BudgetRequest {
     #[must_use]
     pub fn read(task: &Task, kind: StateKind, applied: bool) -> Option<Self> {
         let fields = RequestFields::deserialize(Value::Object(task.fields.clone())).ok()?;
-        let is_refused = task.fields.get("refused") == Some(&Value::Bool(true));
+        let is_refused = task.fields.get(Field::Refused.name()) == Some(&Value::Bool(true));
         let state = match kind {
             StateKind::Waiting => RequestState::Open,
             StateKind::Done => RequestState::Granted { applied },

@@ -43,17 +43,6 @@ fn in_review() -> World {
     world
 }
 
-fn merge_ready() -> World {
-    let mut world = in_review();
-    world.ends(
-        Outcome::Approved,
-        "",
-        json!({ "verdicts": [{ "verdict": "APPROVE" }] }),
-        "merge_ready",
-    );
-    world
-}
-
 fn blocked_from(mut world: World, trigger: &str) -> World {
     let given = json!({ "unblock_condition": "the key is there" });
     world.goes("human:kim", &format!("on {trigger}"), given, "blocked");
@@ -319,24 +308,24 @@ fn a_split_task_follows_its_parts() {
     assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
     let stand = |open, in_review, waiting, given_up: i64| {
         json!({
-            "parts_open": open, "parts_in_review": in_review, "parts_waiting": waiting, "parts_done": 1,
-            "parts_given_up": given_up, "parts_problem": "t5 failed", "given_up": ["t5"], "pr_url": "a b",
+            "children_open": open, "children_in_review": in_review, "children_waiting": waiting, "children_done": 1,
+            "children_given_up": given_up, "children_problem": "t5 failed", "given_up": ["t5"], "pr_url": "a b",
         })
     };
-    world.refused("system", "on parts_moved", stand(1, 1, 0, 0));
-    let step = world.goes("system", "on parts_moved", stand(0, 1, 1, 0), "review");
+    world.refused("system", "on children_moved", stand(1, 1, 0, 0));
+    let step = world.goes("system", "on children_moved", stand(0, 1, 1, 0), "review");
     assert_eq!(step.effects, [Effect::LeadChildren], "no panel sits");
-    world.goes("system", "on parts_moved", stand(1, 0, 1, 0), "in_progress");
-    world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "review");
-    world.goes("system", "on parts_moved", stand(0, 0, 2, 0), "merge_ready");
+    world.goes("system", "on children_moved", stand(1, 0, 1, 0), "in_progress");
+    world.goes("system", "on children_moved", stand(0, 0, 2, 0), "review");
+    world.goes("system", "on children_moved", stand(0, 0, 2, 0), "merge_ready");
     assert_eq!(world.decision, None, "nobody is asked about a merge that is not its own");
-    world.goes("system", "on parts_moved", stand(0, 0, 1, 1), "review");
-    world.goes("system", "on parts_moved", stand(0, 0, 1, 1), "blocked");
+    world.goes("system", "on children_moved", stand(0, 0, 1, 1), "review");
+    world.goes("system", "on children_moved", stand(0, 0, 1, 1), "blocked");
     assert!(world.decision.is_some() && world.field("unblock_condition") == "t5 failed");
     world.goes("human:kim", "on go_without", json!({}), "review");
     assert_eq!(world.field("left_out"), &json!(["t5"]));
-    world.goes("system", "on parts_moved", stand(0, 0, 0, 0), "merge_ready");
-    world.goes("system", "on parts_moved", stand(0, 0, 0, 0), "done");
+    world.goes("system", "on children_moved", stand(0, 0, 0, 0), "merge_ready");
+    world.goes("system", "on children_moved", stand(0, 0, 0, 0), "done");
 }
 
 /// Each iteration is progress, but all of them together have two hours.
@@ -357,7 +346,7 @@ fn the_whole_decomposition_is_bounded_too() {
     let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
     assert_eq!(actions, ["resume", "without", "cancel"]);
     let rejected = world.refused("human:kim", "on go_without", json!({}));
-    assert_eq!(complaints(&rejected)[0], "parts_given_up: No subtask has failed");
+    assert_eq!(complaints(&rejected)[0], "children_given_up: No subtask has failed");
     world.goes("human:kim", "on unblock", json!({}), "decomposing");
 }
 
@@ -422,18 +411,15 @@ fn what_was_blocked_goes_back_to_where_it_was() {
         assert_eq!(world.task.entered_at, world.now, "its time begins anew");
     }
     let mut world = blocked_from(in_review(), "dependency_discovered");
-    world.goes("system", "to review", json!({}), "review");
-    let mut world = blocked_from(in_review(), "dependency_discovered");
     world.goes("human:kim", "to [prior]", json!({}), "review");
 }
 
 #[test]
 fn a_closed_pull_request_ends_the_task() {
-    for mut world in [in_review(), merge_ready()] {
-        let step = world.goes("system", "on pr_closed", json!({}), "cancelled");
-        assert_eq!(step.ending, Some(Ending::Otherwise));
-        assert_eq!(world.field("reason"), "the pull request was closed without a merge");
-    }
+    let mut world = in_review();
+    let step = world.goes("system", "on pr_closed", json!({}), "cancelled");
+    assert_eq!(step.ending, Some(Ending::Otherwise));
+    assert_eq!(world.field("reason"), "the pull request was closed without a merge");
 }
 
 #[test]
@@ -569,4 +555,49 @@ fn a_follow_up_has_a_depth() {
         complaints(&rejected),
         ["followup_depth: A follow-up of a follow-up's follow-up is not created"]
     );
+}
+
+fn subtask() -> World {
+    task_of("leaf", json!({ "subtask": "s1", "plan_version": 1 }))
+}
+
+#[test]
+fn a_merge_that_nobody_answered_is_asked_about_again_and_nothing_is_done_twice() {
+    let subtask = || {
+        let mut world = subtask();
+        world.is_claimed_by("worker:polecat", "in_progress");
+        let filed = json!({ "pr_url": "https://forge/pr/456" });
+        world.ends(Outcome::Succeeded, "", filed, "review");
+        world
+    };
+    for (mut world, who, trigger) in [
+        (in_review(), "human:kim", "on retry"),
+        (subtask(), "human:kim", "on retry"),
+        (subtask(), "system", "on reset"),
+    ] {
+        let verdicts = json!({ "verdicts": [{ "verdict": "APPROVE" }] });
+        world.ends(Outcome::Approved, "", verdicts, "merge_ready");
+        world.times_out("7d", "failed");
+        assert_eq!(world.field("retry_from"), "merge");
+        world.goes(who, trigger, json!({}), "merge_ready");
+        assert_eq!(world.field("retry_from"), &Value::Null);
+    }
+}
+
+/// A later dependency must not be taken for a missing worker.
+#[test]
+fn a_retry_forgets_that_a_worker_was_missing() {
+    for (mut world, who, trigger) in [
+        (task_of("autonomous", json!({})), "human:kim", "on retry"),
+        (subtask(), "human:kim", "on retry"),
+        (subtask(), "system", "on reset"),
+    ] {
+        for state in ["pending", "pending", "blocked"] {
+            world.goes("system", "on no_worker", json!({}), state);
+        }
+        assert_eq!(world.field("blocked_on"), "worker");
+        world.times_out("14d", "failed");
+        world.goes(who, trigger, json!({}), "pending");
+        assert_eq!(world.field("blocked_on"), &Value::Null);
+    }
 }

@@ -10,9 +10,14 @@ use crate::world::World;
 /// A lifecycle in which a person can use every feature of the language.
 const SOURCE: &str = "
 lifecycle: desk
+purpose: task
 initial: desk
 roles: [worker]
-fields: { note: text, mark: text, left: text, stamp: time }
+fields:
+  note: { type: text, by: anyone }
+  mark: { type: text, by: anyone }
+  left: { type: text, by: anyone }
+  stamp: { type: time, by: anyone }
 counters:
   tries: { limit: 3, then: shelf, set: { mark: full }, compute: { left: \"'after ' + tries + ' tries'\" } }
   strict: { limit: 2 }
@@ -21,7 +26,7 @@ states:
   desk:
     kind: waiting
     remind: { after: [1d, 2d] }
-    within: [{ time: 30d, to: bin }]
+    timeouts: [{ after: 30d, to: bin }]
   shelf: { kind: waiting }
   pause: { kind: parked }
   sleep: { kind: parked }
@@ -29,14 +34,14 @@ states:
     kind: working
     does: { activity: agent, role: worker, outcomes: { otherwise: stop } }
     remind: { after: [1h] }
-    within: [{ time: 1d, to: bin }]
+    timeouts: [{ after: 1d, to: bin }]
   bin: { kind: cancelled }
 transitions:
   - { from: desk, to: desk, on: knock, by: [human] }
   - { from: [desk, shelf], to: desk, on: try, by: [human], count: [tries], set: { mark: tried } }
   - { from: desk, to: desk, on: strictly, by: [human], count: [strict, free] }
-  - { from: shelf, to: desk, on: renew, by: [human], renew: [tries, strict] }
-  - { from: desk, to: desk, on: renew_and_count, by: [human], renew: [tries], count: [tries] }
+  - { from: shelf, to: desk, on: renew, by: [human], reset: [tries, strict] }
+  - { from: desk, to: desk, on: renew_and_count, by: [human], reset: [tries], count: [tries] }
   - { from: desk, to: shelf, on: file, by: [human], clear: [note], keeps: [note, left] }
   - { from: shelf, to: desk, on: fetch, by: [human], compute: { note: detail, stamp: now } }
   - { from: desk, to: desk, on: wipe, by: [human], set: { mark: null } }
@@ -99,6 +104,7 @@ fn renewing_forgives_and_does_not_forget() {
 fn a_claim_that_is_diverted_gives_no_lease() {
     let source = "
 lifecycle: thrice
+purpose: task
 initial: queued
 roles: [worker]
 counters: { claims: { limit: 3, then: failed } }
@@ -107,7 +113,7 @@ states:
   working:
     kind: working
     does: { activity: agent, role: worker, outcomes: { otherwise: release } }
-    within: [{ time: 1h, to: failed }]
+    timeouts: [{ after: 1h, to: failed }]
   failed: { kind: failed }
 transitions:
   - { from: queued, to: working, on: claim, by: [worker], count: [claims] }
@@ -239,22 +245,25 @@ fn the_way_back_is_kept_through_a_second_pause() {
 fn a_run_whose_way_is_barred_takes_the_other_one() {
     let source = "
 lifecycle: barred
+purpose: task
 initial: work
 roles: [worker]
-fields: { proof: text, diagnostic: text }
+fields:
+  evidence: { type: text, by: anyone }
+  diagnostic: { type: text, by: anyone }
 states:
   work:
     kind: working
     does: { activity: agent, role: worker, outcomes: { succeeded: submit, otherwise: fail } }
-    within: [{ time: 1h, to: failed, set: { diagnostic: late } }]
+    timeouts: [{ after: 1h, to: failed, set: { diagnostic: late } }]
   done: { kind: done }
   failed: { kind: failed, requires: [diagnostic] }
 transitions:
-  - { from: work, to: done, on: submit, by: [worker, system], guards: [{ field: proof, message: Show it }] }
+  - { from: work, to: done, on: submit, by: [worker, system], guards: [{ field: evidence, message: Show it }] }
   - { from: work, to: failed, on: fail, by: [system], compute: { diagnostic: detail } }
 ";
     for (detail, said) in
-        [("all good", "all good (proof: Show it)"), ("", "succeeded (proof: Show it)")]
+        [("all good", "all good (evidence: Show it)"), ("", "succeeded (evidence: Show it)")]
     {
         let mut world = of_source(source);
         world.is_claimed_by("worker:w1", "work");
@@ -264,7 +273,7 @@ transitions:
     }
     let mut world = of_source(source);
     world.is_claimed_by("worker:w1", "work");
-    world.ends(Outcome::Succeeded, "all good", json!({ "proof": "here" }), "done");
+    world.ends(Outcome::Succeeded, "all good", json!({ "evidence": "here" }), "done");
 }
 
 #[test]

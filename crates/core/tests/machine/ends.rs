@@ -1,6 +1,7 @@
 //! Everything ends: without help, with workers that always crash, a task comes to rest.
 
-use banksman_core::lifecycle::{CLAIM, Outcome, RoleId, Route, StateKind};
+use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::{Outcome, RoleId, Route, StateKind};
 use banksman_core::machine::{Actor, Claim, Event, Finish};
 use banksman_core::time::Span;
 
@@ -25,7 +26,7 @@ fn a_task_that_is_left_alone_ends_or_waits_for_a_person() {
             let person = world
                 .lifecycle
                 .exits(world.task.state)
-                .any(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN));
+                .any(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN));
             if state.terminal || person {
                 return Ok(());
             }
@@ -62,7 +63,8 @@ fn leave_alone(world: &mut World) -> Result<(), Violation> {
 
 fn claim(world: &mut World) -> Result<(), Violation> {
     let state = world.lifecycle.state(world.task.state);
-    let claims = world.lifecycle.exits(world.task.state).filter(|row| row.trigger == CLAIM);
+    let claims =
+        world.lifecycle.exits(world.task.state).filter(|row| row.trigger == Trigger::Claim.name());
     let worker = claims.flat_map(|row| &row.roles).find(|role| **role != RoleId::HUMAN);
     let role = match state.kind {
         StateKind::Queued => world

@@ -58,14 +58,14 @@ pub(crate) fn given(lifecycle: &Lifecycle, give: &Give) -> Map<String, Value> {
                 // The last picks remove a field or leave it blank.
                 let value = match pick {
                     9 => Value::Null,
-                    8 if lifecycle.fields[name] == Type::Text => json!("  "),
-                    pick => value(&lifecycle.fields[name], *pick),
+                    8 if lifecycle.fields[name].kind == Type::Text => json!("  "),
+                    pick => value(&lifecycle.fields[name].kind, *pick),
                 };
                 fields.insert(name.clone(), value);
             }
         }
         Give::WrongType(name) => {
-            let value = match lifecycle.fields[name] {
+            let value = match lifecycle.fields[name].kind {
                 Type::List => json!(7),
                 Type::Text
                 | Type::Number
@@ -94,7 +94,7 @@ pub(crate) fn supply(
 ) {
     for error in &rejected.errors {
         if let Some(kind) = lifecycle.fields.get(&error.field) {
-            fields.insert(error.field.clone(), value(kind, pick));
+            fields.insert(error.field.clone(), value(&kind.kind, pick));
         }
     }
 }

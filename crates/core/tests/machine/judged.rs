@@ -135,9 +135,6 @@ fn a_judge_sends_back_with_feedback() {
         json!({ "feedback": "no tests" }),
         "blocked(needs_rework)",
     );
-    let mut world = awaiting_judge();
-    world.goes("judge:j1", "on merge_conflict", json!({}), "blocked(needs_rework)");
-    assert_eq!(world.field("feedback"), "the approved change no longer merges");
 }
 
 #[test]
@@ -150,30 +147,6 @@ fn a_silent_judge_is_asked_three_times() {
     }
     world.times_out("15min", "failed");
     assert_eq!(world.field("diagnostic"), "nobody judged it");
-}
-
-#[test]
-fn rework_is_settled_by_what_the_task_is() {
-    let rework = |given| {
-        let mut world = task_of("judged", given);
-        world.is_claimed_by("worker:w1", "running");
-        world.ends(Outcome::Policy, "outside its paths", json!({}), "blocked(needs_rework)");
-        world
-    };
-    rework(json!({ "pr_review": true })).ends(
-        Outcome::Met,
-        "",
-        json!({}),
-        "blocked(awaiting_judge)",
-    );
-    rework(json!({ "rework_depth": 2 })).ends(Outcome::Met, "", json!({}), "cancelled");
-    let mut world = rework(json!({}));
-    assert_eq!(
-        complaints(&world.refused("planner:p", "on split", json!({}))),
-        ["rework_task: Name the task that reworks it"]
-    );
-    world.goes("planner:p", "on split", json!({ "rework_task": "t9" }), "failed");
-    assert_eq!(world.field("diagnostic"), "reworked by t9");
 }
 
 #[test]

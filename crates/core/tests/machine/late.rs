@@ -13,16 +13,19 @@ use crate::world::World;
 /// A worker works, a person reviews, and both have a time limit.
 const SOURCE: &str = "
 lifecycle: late
+purpose: task
 initial: queued
 roles: [worker]
-fields: { reason: text, result: text }
+fields:
+  reason: { type: text, by: anyone }
+  result: { type: text, by: anyone }
 states:
   queued: { kind: queued }
   working:
     kind: working
     does: { activity: agent, role: worker, outcomes: { succeeded: submit, crashed: again, otherwise: give_up } }
-    within: [{ time: 1h, since: progress, to: failed, on: stalled }, { time: 5h, to: failed, on: too_long }]
-  review: { kind: waiting, within: [{ time: 2d, to: failed }] }
+    timeouts: [{ after: 1h, since: progress, to: failed, on: stalled }, { after: 5h, to: failed, on: too_long }]
+  review: { kind: waiting, timeouts: [{ after: 2d, to: failed }] }
   done: { kind: done }
   failed: { kind: failed }
   cancelled: { kind: cancelled }
@@ -47,7 +50,7 @@ fn bound(world: &World, trigger: &str) -> TimerKind {
         .lifecycle
         .transitions
         .iter()
-        .position(|row| row.bound.is_some() && row.trigger == trigger);
+        .position(|row| row.timeout.is_some() && row.trigger == trigger);
     TimerKind::Bound(u32::try_from(row.expect("the bound exists")).expect("there are few rows"))
 }
 
@@ -154,8 +157,8 @@ fn an_early_timer_is_told_when_to_come_back() {
 
 #[test]
 fn an_early_reminder_is_not_sent() {
-    let source =
-        SOURCE.replace("kind: waiting, within", "kind: waiting, remind: { after: [1d] }, within");
+    let source = SOURCE
+        .replace("kind: waiting, timeouts", "kind: waiting, remind: { after: [1d] }, timeouts");
     let mut world = of_source(&source);
     world.is_claimed_by("worker:w1", "working");
     world.ends(Outcome::Succeeded, "", json!({}), "review");
@@ -219,6 +222,7 @@ fn a_person_ends_the_wait_for_a_retry_and_nobody_else_does() {
     let again_at = Some(world.at("10min"));
     world.finish(Finish { again_at, ..world.ending(Outcome::Crashed) }).expect("it holds the task");
     let (version, entered) = (world.task.version, world.task.entered);
+    world.after("1min");
     let rejected = world.meet(&Event::DelaySkipped(Actor::system())).expect_err("it is no person");
     assert_eq!(complaints(&rejected), ["actor: system may not end the delay; human may"]);
     let hastened = Event::DelaySkipped(Actor::human("kim"));

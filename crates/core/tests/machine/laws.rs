@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::CounterOverflow;
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
-    Activity, CLAIM, EntryEffect, Lifecycle, Outcome, RoleId, Since, StateKind, Timeout,
-    Transition, TransitionTarget,
+    Activity, EntryEffect, FieldDecl, Lifecycle, Outcome, Since, StateKind, Timeout, Transition,
+    TransitionTarget,
 };
 use banksman_core::machine::{
     DELAY_SKIPPED, DecisionChange, Effect, Ending, Event, Ignored, Record, RejectReason,
@@ -176,7 +177,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
     let outcome = match meeting.event {
         Event::Finished(finish) => record.trigger == finish.outcome.as_str(),
         Event::Reported(report) => record.trigger == report.outcome.as_str(),
-        Event::Claimed(_) => record.trigger == CLAIM,
+        Event::Claimed(_) => record.trigger == Trigger::Claim.name(),
         Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
         Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } => false,
         Event::StaleWrite { .. } => record.trigger == STALE_WRITE,
@@ -312,7 +313,7 @@ fn timers_are_set(meeting: &Meeting<'_>) -> Verdict {
                     .transitions
                     .get(row as usize)
                     .filter(|row| row.from == step.task.state);
-                row.and_then(|row| row.bound).map(|bound| due(&step.task, bound))
+                row.and_then(|row| row.timeout).map(|bound| due(&step.task, bound))
             }
             TimerKind::Ready => step.task.not_before,
             TimerKind::Remind(number) => {
@@ -388,7 +389,7 @@ fn decisions(meeting: &Meeting<'_>) -> Verdict {
     ensure(change.settles == settles && change.opens.is_some() == opens, || {
         format!("{change:?}, not settles: {settles}, opens: {opens}")
     })?;
-    let bounds = lifecycle.exits(step.task.state).filter_map(|row| row.bound);
+    let bounds = lifecycle.exits(step.task.state).filter_map(|row| row.timeout);
     let deadline = bounds.map(|bound| due(&step.task, bound)).min();
     let told = change.opens.as_ref().map(|open| open.deadline);
     ensure(told.is_none() || told == Some(deadline), || {
@@ -452,7 +453,7 @@ fn is_left_to_moves(meeting: &Meeting<'_>, task: &Task) -> bool {
     let names = does.and_then(|does| does.until.as_ref()).map(Expr::names);
     let is_brought = |name: &ResolvedName| match name {
         ResolvedName::Field(path) => {
-            lifecycle.only.get(&path[0]).is_some_and(|roles| !roles.contains(&RoleId::SYSTEM))
+            lifecycle.fields.get(&path[0]).is_some_and(FieldDecl::is_given_by_callers)
         }
         ResolvedName::Constant(_) => true,
         ResolvedName::Counter(_)
@@ -550,7 +551,7 @@ fn done_was_allowed(meeting: &Meeting<'_>) -> Verdict {
             .exits(before.state)
             .filter(|row| step.record.as_ref().is_some_and(|record| record.trigger == row.trigger))
     };
-    let by_clock = rows().any(|row| row.bound.is_some());
+    let by_clock = rows().any(|row| row.timeout.is_some());
     let diverted = rows()
         .flat_map(|row| &row.changes.count)
         .any(|id| lifecycle.counter(*id).then == Some(step.task.state));

@@ -19,9 +19,9 @@ const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::
 /// `policy` is about what the task or its project forbids altogether, so a person could not permit
 /// it: the agent is told, and tries again without it, as often as such a failure may occur.
 const FORBIDDEN: &str = "nobody can allow what the task itself forbids";
-/// A reviewer that needs a permission has no verdict, and a missing verdict is never an approval:
-/// its panel asks a person.
-const SEAT: &str = "its panel asks";
+/// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its
+/// panel asks a person.
+const REVIEW: &str = "its panel asks";
 
 const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [
     ("autonomous", "decomposing", Outcome::Policy, FORBIDDEN),
@@ -30,9 +30,9 @@ const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [
     ("step", "running", Outcome::Policy, FORBIDDEN),
     ("judged", "running", Outcome::Policy, FORBIDDEN),
     ("supervised", "running", Outcome::Policy, FORBIDDEN),
-    ("seat", "reviewing", Outcome::NeedsPerson, SEAT),
-    ("seat", "reviewing", Outcome::OverBudget, SEAT),
-    ("seat", "reviewing", Outcome::Policy, SEAT),
+    ("review", "reviewing", Outcome::NeedsPerson, REVIEW),
+    ("review", "reviewing", Outcome::OverBudget, REVIEW),
+    ("review", "reviewing", Outcome::Policy, REVIEW),
 ];
 
 #[test]
@@ -71,7 +71,7 @@ fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &StateActivity) -> Vec<
 
 fn leads_to_people(lifecycle: &Lifecycle, from: StateId, trigger: &str) -> bool {
     let by_system = |row: &&Transition| {
-        row.bound.is_none() && row.trigger == trigger && row.roles.contains(&RoleId::SYSTEM)
+        row.timeout.is_none() && row.trigger == trigger && row.roles.contains(&RoleId::SYSTEM)
     };
     let mut rows = lifecycle.exits(from).filter(by_system).peekable();
     rows.peek().is_some() && rows.all(|row| opens_a_question(lifecycle, row))

@@ -21,7 +21,7 @@ mod queue;
 mod random;
 mod ranks;
 mod reports;
-mod seat;
+mod review;
 mod sizes;
 mod standing;
 mod step;

@@ -11,6 +11,7 @@ const PARENT: TaskId = TaskId(7);
 
 const PART: &str = "
 lifecycle: part
+purpose: task
 initial: open
 states:
   open: { kind: waiting, on_entry: [tell_parent] }
@@ -26,7 +27,7 @@ transitions:
   - { from: passed, to: passed, on: praise, by: [human] }
   - { from: [passed, checked], to: open, on: send_back, by: [human] }
   - { from: [passed, checked], to: dropped, on: drop, by: [human] }
-  - { from: [passed, checked], to: over, on: close, by: [system] }
+  - { from: [passed, checked], to: over, on: close, by: [human, system] }
 ";
 
 fn part_of(parent: Option<TaskId>) -> World {

@@ -184,7 +184,8 @@ impl Start {
         let arrives = self.state != lifecycle.initial;
         new.fields = given(lifecycle, &self.has);
         let hers = |name: &String| {
-            lifecycle.only.get(name).is_none_or(|roles| roles.contains(&RoleId::HUMAN))
+            let field = lifecycle.fields.get(name);
+            field.is_none_or(|field| field.may_be_given_by(RoleId::HUMAN))
         };
         // The system creates what a person cannot.
         let required = &lifecycle.state(lifecycle.initial).requires;

@@ -17,7 +17,7 @@ fn every_question_has_a_deadline() {
                 continue;
             }
             asked += 1;
-            let mut bounds = lifecycle.exits(id).filter_map(|row| row.bound);
+            let mut bounds = lifecycle.exits(id).filter_map(|row| row.timeout);
             let has_one = bounds.any(|bound| bound.since == Since::Entry);
             assert!(
                 has_one,
@@ -35,7 +35,7 @@ const NOT_REMINDED_OF: [(&str, &str); 4] = [
     ("mission", "REVIEW"),
     ("mission", "NEEDS_APPROVAL"),
     ("step", "gate(veto)"),
-    ("allowance", "asking"),
+    ("budget", "asking"),
 ];
 
 #[test]

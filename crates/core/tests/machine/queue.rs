@@ -15,13 +15,18 @@ fn guarded(that: &str, given: Value) -> World {
     let source = format!(
         "
 lifecycle: guarded
+purpose: task
 initial: queued
 roles: [worker]
 settings: {{ most: 2 }}
-fields: {{ by_hand: flag, owner: text, due: time, notes: text }}
+fields:
+  by_hand: {{ type: flag, by: anyone }}
+  owner: {{ type: text, by: anyone }}
+  due: {{ type: time, by: anyone }}
+  notes: {{ type: text, by: anyone }}
 states:
   queued: {{ kind: queued }}
-  working: {{ kind: working, within: [{{ time: 1d, to: done }}] }}
+  working: {{ kind: working, timeouts: [{{ after: 1d, to: done }}] }}
   done: {{ kind: done }}
 transitions:
   - from: queued
@@ -81,15 +86,18 @@ fn a_guard_over_the_claim_itself_does_not() {
 
 const BY_HAND: &str = "
 lifecycle: by_hand
+purpose: task
 initial: queued
 roles: [worker]
-fields: { by_hand: flag, blocker: text }
+fields:
+  by_hand: { type: flag, by: anyone }
+  blocker: { type: text, by: anyone }
 states:
   queued:
     kind: queued
     does: { activity: wait, until: by_hand == true, outcomes: { met: open } }
   open: { kind: waiting, on_entry: [notify] }
-  working: { kind: working, within: [{ time: 1d, to: done }] }
+  working: { kind: working, timeouts: [{ after: 1d, to: done }] }
   done: { kind: done }
 transitions:
   - from: queued
@@ -188,8 +196,8 @@ fn a_wait_in_a_queue_begins_when_nothing_comes_first() {
 /// Only a transition can satisfy this guard, so nobody looks at the task until there is one.
 #[test]
 fn a_wait_that_only_a_move_can_end_needs_no_look() {
-    let only = "fields: { by_hand: flag, blocker: text }\nonly: { by_hand: [human] }";
-    let text = BY_HAND.replace("fields: { by_hand: flag, blocker: text }", only).replace(
+    let only = "by_hand: { type: flag, by: [human] }";
+    let text = BY_HAND.replace("by_hand: { type: flag, by: anyone }", only).replace(
         "  - { from: open, to: queued",
         "  - { from: queued, to: queued, on: give, by: [human] }\n  - { from: open, to: queued",
     );

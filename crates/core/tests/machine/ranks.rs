@@ -25,7 +25,6 @@ fn everything() -> Value {
         "approvalRequest": "more money",
         "decisionNote": "good",
         "blockReason": "the service is down",
-        "reason": "not needed",
     })
 }
 
@@ -95,9 +94,9 @@ fn seed(role: &str, lead_may_close: bool) -> BTreeSet<(&'static str, &'static st
             intern.into_iter().chain(specialist).chain(closes).collect()
         }
         "system" => {
-            let open = STATES[..6].iter();
-            let moves = open.flat_map(|from| ["BLOCKED", "NEEDS_APPROVAL"].map(|to| (*from, to)));
-            moves.filter(|(from, to)| from != to).collect()
+            // Its way to BLOCKED is pending.
+            let open = STATES[..6].iter().filter(|from| **from != "NEEDS_APPROVAL");
+            open.map(|from| (*from, "NEEDS_APPROVAL")).collect()
         }
         "human" => {
             let cells = STATES.iter().zip(matrix).flat_map(|(from, row)| {

@@ -10,23 +10,25 @@ use crate::world::World;
 
 const SOURCE: &str = "
 lifecycle: reporting
+purpose: task
 initial: queued
 roles: [worker]
-fields: { note: text }
+fields:
+  call: { type: [up, skip], by: anyone }
 states:
   queued: { kind: queued }
   waking:
     kind: working
-    does: { activity: wait, until: set(note), outcomes: { met: wake } }
-    within: [{ time: 1h, to: failed }]
+    does: { activity: wait, until: set(call), outcomes: { met: wake } }
+    timeouts: [{ after: 1h, to: failed }]
   working:
     kind: working
     does: { activity: agent, role: worker, outcomes: { otherwise: submit } }
-    within: [{ time: 1h, to: failed }]
+    timeouts: [{ after: 1h, to: failed }]
   checking:
     kind: reviewing
     does: { activity: check, outcomes: { passed: accept, failed: again, exhausted: reject } }
-    within: [{ time: 1h, to: failed }]
+    timeouts: [{ after: 1h, to: failed }]
   asking:
     kind: waiting
     does: { activity: human, asks: Good?, offers: { yes: accept, no: reject } }
@@ -34,10 +36,10 @@ states:
   failed: { kind: failed }
 transitions:
   - { from: queued, to: waking, on: claim, by: [worker] }
-  - { from: waking, to: working, on: wake, by: [worker, system], guards: [{ field: note, that: note != 'skip', message: Skip it }] }
+  - { from: waking, to: working, on: wake, by: [worker, system], guards: [{ field: call, that: call != 'skip', message: Skip it }] }
   - { from: waking, to: checking, on: wake, by: [system] }
   - { from: working, to: checking, on: submit, by: [worker, system] }
-  - { from: checking, to: asking, on: accept, by: [system], guards: [{ field: note, message: Say something }] }
+  - { from: checking, to: asking, on: accept, by: [system], guards: [{ field: call, message: Say something }] }
   - { from: checking, to: failed, on: reject, by: [system] }
   - { from: asking, to: done, on: accept, by: [human] }
   - { from: asking, to: failed, on: reject, by: [human] }
@@ -51,7 +53,7 @@ fn waking() -> World {
 
 fn checking() -> World {
     let mut world = waking();
-    world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    world.ends(Outcome::Met, "", json!({ "call": "up" }), "working");
     world.ends(Outcome::Succeeded, "", json!({}), "checking");
     world
 }
@@ -59,7 +61,7 @@ fn checking() -> World {
 #[test]
 fn a_wait_that_is_over_leaves_the_run_its_lease() {
     let mut world = waking();
-    let step = world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    let step = world.ends(Outcome::Met, "", json!({ "call": "up" }), "working");
     assert_eq!((step.effects, step.ended_run), (vec![], None));
     assert_eq!(world.task.lease.as_ref().map(|lease| lease.epoch), Some(1));
 }
@@ -69,7 +71,7 @@ fn a_wait_that_is_over_leaves_the_run_its_lease() {
 #[test]
 fn a_report_that_leads_out_of_the_work_stops_the_run() {
     let mut world = waking();
-    let step = world.ends(Outcome::Met, "", json!({ "note": "skip" }), "checking");
+    let step = world.ends(Outcome::Met, "", json!({ "call": "skip" }), "checking");
     assert_eq!(step.ended_run, Some((1, "stopped".to_owned())));
     assert_eq!(step.effects[0], Effect::Stop { epoch: 1 });
 }
@@ -114,7 +116,7 @@ fn only_what_is_at_work_reports_and_only_as_it_can_end() {
     );
 
     let mut world = waking();
-    world.ends(Outcome::Met, "", json!({ "note": "up" }), "working");
+    world.ends(Outcome::Met, "", json!({ "call": "up" }), "working");
     assert!(
         world.report(Outcome::Succeeded, "", json!({})).is_err(),
         "an agent reports by its run"
@@ -136,7 +138,7 @@ fn what_is_tried_again_is_started_again() {
 fn a_report_that_leads_nowhere_raises_the_alarm() {
     let mut world = checking();
     let step =
-        world.report(Outcome::Passed, "", json!({ "note": null })).expect("it is written down");
+        world.report(Outcome::Passed, "", json!({ "call": null })).expect("it is written down");
     assert_eq!((step.effects, world.state()), (vec![Effect::Alert], "checking"));
     world.times_out("1h", "failed");
 }

@@ -14,15 +14,21 @@ use crate::world::{START, World};
 
 const SOURCE: &str = "
 lifecycle: sized
+purpose: task
 initial: work
 roles: [worker]
-fields: { log: text, tree: any, list: list, owner: text, diagnostic: text }
+fields:
+  log: { type: text, by: anyone }
+  tree: { type: any, by: anyone }
+  list: { type: list, by: anyone }
+  owner: { type: text, by: anyone }
+  diagnostic: { type: text, by: anyone }
 states:
   work:
     kind: working
     does: { activity: agent, role: worker, outcomes: { succeeded: end, crashed: again, otherwise: fail } }
-    requires: [{ field: owner, that: owner == null or owner != 'nobody', message: Somebody owns it }]
-    within: [{ time: 1h, to: failed, set: { diagnostic: it took too long } }]
+    requires: [{ field: owner, that: owner == null or count(owner) <= 5, message: Use a short name }]
+    timeouts: [{ after: 1h, to: failed, set: { diagnostic: it took too long } }]
   done: { kind: done }
   failed: { kind: failed, requires: [diagnostic] }
 transitions:
@@ -98,7 +104,7 @@ fn a_run_that_says_too_much_is_cut_short() {
 #[test]
 fn a_run_brings_nothing_that_does_not_fit() {
     let table = [
-        (json!({ "owner": "nobody" }), "owner: Somebody owns it"),
+        (json!({ "owner": "nobody" }), "owner: Use a short name"),
         (json!({ "owner": 7 }), "owner: must be text, not a number"),
         (
             json!({ "ownr": "kim" }),

@@ -101,7 +101,7 @@ fn bounds_have_timers(world: &World) -> Verdict {
         .enumerate()
         .filter(|(_, row)| row.from == world.task.state)
     {
-        let Some(bound) = row.bound else { continue };
+        let Some(bound) = row.timeout else { continue };
         if is_left_to_children(world) {
             continue;
         }
@@ -141,7 +141,7 @@ fn timers_belong(world: &World) -> Verdict {
                 .lifecycle
                 .transitions
                 .get(row as usize)
-                .is_some_and(|row| row.from == world.task.state && row.bound.is_some()),
+                .is_some_and(|row| row.from == world.task.state && row.timeout.is_some()),
             TimerKind::Remind(number) => {
                 state.remind.as_ref().is_some_and(|remind| (number as usize) < remind.after.len())
             }

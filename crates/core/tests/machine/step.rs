@@ -87,7 +87,9 @@ fn an_automatic_gate_needs_nobody() {
     let rejected = world.refused("human:kim", "on veto", json!({ "feedback": "no" }));
     assert_eq!(
         complaints(&rejected),
-        ["open_to_veto: Only what people were told of can be vetoed, until a later step has ended"]
+        [
+            "open_to_veto: Only a step that people were told of can be vetoed, until a later step has ended"
+        ]
     );
 }
 
@@ -134,7 +136,7 @@ fn a_veto_also_counts_after_the_fact() {
         let rejected = world.refused("human:kim", "on veto", brought);
         let said = complaints(&rejected);
         assert!(
-            said.contains(&"open_to_veto: Only what people were told of can be vetoed, until a later step has ended".to_owned())
+            said.contains(&"open_to_veto: Only a step that people were told of can be vetoed, until a later step has ended".to_owned())
                 || said == ["open_to_veto: is not for this role to set"],
             "{said:?}"
         );

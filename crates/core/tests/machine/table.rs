@@ -32,7 +32,7 @@ fn table(lifecycle: &Lifecycle) -> String {
             }
         }
         for (row, bound) in
-            lifecycle.exits(id).filter_map(|row| row.bound.map(|bound| (row, bound)))
+            lifecycle.exits(id).filter_map(|row| row.timeout.map(|bound| (row, bound)))
         {
             let since = match bound.since {
                 Since::Entry => "",
@@ -49,7 +49,7 @@ fn line(text: &mut String, words: &str) {
 }
 
 fn rows(lifecycle: &Lifecycle, from: StateId, role: RoleId) -> impl Iterator<Item = &Transition> {
-    lifecycle.exits(from).filter(move |row| row.bound.is_none() && row.roles.contains(&role))
+    lifecycle.exits(from).filter(move |row| row.timeout.is_none() && row.roles.contains(&role))
 }
 
 /// `trigger -> target`, with its guards and diversions.

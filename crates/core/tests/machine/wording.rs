@@ -13,7 +13,7 @@ fn a_group_asks_which_and_an_inner_name_is_enough() {
     assert_eq!(
         complaints(&rejected),
         [
-            "to: `blocked` is a group; say which: blocked(awaiting_judge), blocked(quota_wait), blocked(needs_rework), blocked(issue_linking), blocked(needs_person)"
+            "to: `blocked` is a group; say which: blocked(awaiting_judge), blocked(quota_wait), blocked(needs_rework), blocked(needs_person)"
         ]
     );
     world.goes("worker:w1", "to quota_wait", json!({}), "blocked(quota_wait)");
@@ -98,8 +98,11 @@ fn the_clock_is_not_overtaken() {
 fn of_several_ways_only_the_nearest_is_told_of() {
     let source = "
 lifecycle: near
+purpose: task
 initial: desk
-fields: { note: text, sign: text }
+fields:
+  note: { type: text, by: anyone }
+  sign: { type: text, by: anyone }
 states:
   desk: { kind: waiting }
   done: { kind: done }
@@ -116,8 +119,12 @@ transitions:
 fn a_missing_thing_is_said_once_however_many_rows_miss_it() {
     let source = "
 lifecycle: twice
+purpose: task
 initial: desk
-fields: { note: text, sign: text, seal: text }
+fields:
+  note: { type: text, by: anyone }
+  sign: { type: text, by: anyone }
+  seal: { type: text, by: anyone }
 states:
   desk: { kind: waiting }
   done: { kind: done }

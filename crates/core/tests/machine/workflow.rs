@@ -19,7 +19,7 @@ fn counted(
     given_up: i64,
     state: &str,
 ) -> banksman_core::machine::TaskUpdate {
-    let parts = json!({ "parts_open": open, "parts_given_up": given_up });
+    let parts = json!({ "children_open": open, "children_given_up": given_up });
     world.ends(Outcome::Met, "", parts, state)
 }
 
@@ -41,8 +41,8 @@ fn a_new_workflow_leads_its_steps_and_waits_for_them_at_once() {
 #[test]
 fn it_is_complete_when_every_step_has_passed() {
     let mut world = running(false);
-    let rejected = world.refused("system", "to complete", json!({ "parts_open": 2 }));
-    assert_eq!(complaints(&rejected), ["parts_open: Not every step has passed"]);
+    let rejected = world.refused("system", "to complete", json!({ "children_open": 2 }));
+    assert_eq!(complaints(&rejected), ["children_open: Not every step has passed"]);
     let step = counted(&mut world, 0, 0, "complete");
     assert_eq!(step.ending, Some(Ending::Done));
     assert_eq!(step.effects, [Effect::Notify, Effect::LeadChildren, Effect::CleanUp]);
@@ -70,8 +70,8 @@ fn its_work_is_merged_first_where_it_is_to_be() {
 #[test]
 fn a_step_that_is_sent_back_during_the_merge_is_a_persons() {
     let mut world = merging();
-    world.ends(Outcome::Merged, "", json!({ "parts_open": 1 }), "waiting");
-    assert_eq!(world.field("problem"), "merged (parts_open: A step was sent back meanwhile)");
+    world.ends(Outcome::Merged, "", json!({ "children_open": 1 }), "waiting");
+    assert_eq!(world.field("problem"), "merged (children_open: A step was sent back meanwhile)");
     world.goes("human:kim", "on resume", json!({}), "running");
 }
 
@@ -81,12 +81,14 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     counted(&mut world, 1, 1, "waiting");
     assert_eq!(world.field("problem"), "a step was given up");
     let rejected = world.refused("human:kim", "on accept", json!({}));
-    assert_eq!(complaints(&rejected), ["parts_open: Not every step has passed"]);
-    let rejected = world.refused("human:kim", "on accept", json!({ "parts_open": 0 }));
-    assert!(complaints(&rejected).contains(&"parts_open: is not for this role to set".to_owned()));
+    assert_eq!(complaints(&rejected), ["children_open: Not every step has passed"]);
+    let rejected = world.refused("human:kim", "on accept", json!({ "children_open": 0 }));
+    assert!(
+        complaints(&rejected).contains(&"children_open: is not for this role to set".to_owned())
+    );
     let step = world.goes("human:kim", "on resume", json!({}), "running");
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadChildren]);
-    for counted in ["problem", "parts_open", "parts_given_up"] {
+    for counted in ["problem", "children_open", "children_given_up"] {
         assert_eq!(world.field(counted), &Value::Null, "{counted} is of the time before");
     }
     // The other steps have passed: the workflow may be done without this one.

@@ -1,18 +1,18 @@
 //! The contents of a table, how it is compared with a lifecycle, and how a task is played through
 //! one.
 
-mod allowance;
 mod autonomous;
+mod budget;
 mod judged;
 mod leaf;
 mod mission;
 mod play;
-mod seat;
+mod review;
 mod step;
 mod supervised;
 mod workflow;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::expr::ResolvedName;
@@ -35,23 +35,86 @@ type Doing = (Text, Text, &'static [(Text, Text)]);
 /// A counter: name, limit, and where the transition that reaches it leads.
 type Limit = (Text, Option<u32>, Option<Text>);
 
-/// One document's table.
+/// Rows of a table, of whatever kind.
+#[derive(Clone, Copy)]
+struct Rows {
+    states: &'static [(Text, StateKind)],
+    terminal: &'static [Text],
+    moves: &'static [Move],
+    timed: &'static [Timed],
+    /// Fields that a state requires, each as often as it has requirements.
+    requires: &'static [(Text, &'static [Text])],
+    does: &'static [Doing],
+    /// What happens when a state is entered.
+    effects: &'static [(Text, Text)],
+    counters: &'static [Limit],
+}
+
+const NONE: Rows = Rows {
+    states: &[],
+    terminal: &[],
+    moves: &[],
+    timed: &[],
+    requires: &[],
+    does: &[],
+    effects: &[],
+    counters: &[],
+};
+
+/// What a document says, in its own words, and the rows that carry it out.
+type Quote = (Text, Rows);
+/// What a document says, the rows that would carry it out, and the part of the program that is to
+/// drive them. Until there is such a part, the lifecycle must not have them: it would promise what
+/// nothing does.
+type Pending = (Text, &'static [PendingMove], Text);
+/// From, to, trigger, roles.
+type PendingMove = (Text, Text, Text, &'static [Text]);
+
+const fn states(states: &'static [(Text, StateKind)]) -> Rows {
+    Rows { states, ..NONE }
+}
+
+const fn terminal(terminal: &'static [Text]) -> Rows {
+    Rows { terminal, ..NONE }
+}
+
+const fn moves(moves: &'static [Move]) -> Rows {
+    Rows { moves, ..NONE }
+}
+
+const fn timed(timed: &'static [Timed]) -> Rows {
+    Rows { timed, ..NONE }
+}
+
+const fn requires(requires: &'static [(Text, &'static [Text])]) -> Rows {
+    Rows { requires, ..NONE }
+}
+
+const fn does(does: &'static [Doing]) -> Rows {
+    Rows { does, ..NONE }
+}
+
+const fn counters(counters: &'static [Limit]) -> Rows {
+    Rows { counters, ..NONE }
+}
+
+/// One lifecycle: what its document states, and what we added to it.
 struct Table {
     name: Text,
     initial: Text,
     /// Besides `human` and `system`.
     roles: &'static [Text],
-    states: &'static [(Text, StateKind)],
-    terminal: &'static [Text],
-    moves: &'static [Move],
-    timed: &'static [Timed],
-    /// Fields that a state requires, once for each requirement; states without requirements are
-    /// left out.
-    requires: &'static [(Text, &'static [Text])],
-    does: &'static [Doing],
-    /// Effects of entering a state; states without effects are left out.
-    effects: &'static [(Text, Text)],
-    counters: &'static [Limit],
+    seed: &'static [Quote],
+    pending: &'static [Pending],
+    added: Rows,
+}
+
+impl Table {
+    /// Every row of the kind that `pick` names, the document's first.
+    fn all<T>(&self, pick: impl Fn(&Rows) -> &'static [T]) -> Vec<&'static T> {
+        let quoted = self.seed.iter().map(|(_, rows)| rows);
+        quoted.chain([&self.added]).flat_map(pick).collect()
+    }
 }
 
 fn lifecycle(name: &str) -> Lifecycle {
@@ -77,7 +140,8 @@ fn compare(table: &Table) {
 fn compare_states(table: &Table, lifecycle: &Lifecycle) {
     let states: BTreeSet<String> =
         lifecycle.states.iter().map(|state| format!("{} is {}", state.name, state.kind)).collect();
-    let expected = table.states.iter().map(|(name, kind)| format!("{name} is {kind}")).collect();
+    let expected = table.all(|rows| rows.states);
+    let expected = expected.iter().map(|(name, kind)| format!("{name} is {kind}")).collect();
     differ("state", &states, &expected);
     let terminal = lifecycle
         .states
@@ -88,34 +152,46 @@ fn compare_states(table: &Table, lifecycle: &Lifecycle) {
     differ(
         "terminal state",
         &terminal,
-        &table.terminal.iter().map(|name| (*name).to_owned()).collect(),
+        &table.all(|rows| rows.terminal).into_iter().map(|name| (*name).to_owned()).collect(),
     );
     for state in &lifecycle.states {
         let goes_on = state.kind == StateKind::Done && !state.terminal;
         assert_eq!(state.provisional, goes_on, "{} is done for the time being", state.name);
     }
-    let required =
-        lifecycle.states.iter().filter(|state| !state.requires.is_empty()).map(|state| {
-            let fields: Vec<&str> =
-                state.requires.iter().map(|requirement| requirement.field.as_str()).collect();
-            format!("{} requires {}", state.name, fields.join(", "))
-        });
-    let expected = table
-        .requires
-        .iter()
-        .map(|(state, fields)| format!("{state} requires {}", fields.join(", ")));
+    let required = lifecycle.states.iter().flat_map(|state| {
+        let fields = state.requires.iter().map(|requirement| requirement.field.as_str());
+        numbered(fields).map(|field| format!("{} requires {field}", state.name))
+    });
+    let mut wanted: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
+    for (state, fields) in table.all(|rows| rows.requires) {
+        wanted.entry(state).or_default().extend(*fields);
+    }
+    let expected = wanted.into_iter().flat_map(|(state, fields)| {
+        numbered(fields.into_iter()).map(move |field| format!("{state} requires {field}"))
+    });
     differ("requirement", &required.collect(), &expected.collect());
     let with_effects = lifecycle.states.iter().filter(|state| !state.on_entry.is_empty());
     let effects = with_effects.map(|state| {
         let words: Vec<&str> = state.on_entry.iter().map(|effect| effect_word(*effect)).collect();
         format!("{} on entry: {}", state.name, words.join(", "))
     });
-    let expected = table.effects.iter().map(|(state, words)| format!("{state} on entry: {words}"));
+    let expected = table.all(|rows| rows.effects);
+    let expected = expected.iter().map(|(state, words)| format!("{state} on entry: {words}"));
     differ("effect", &effects.collect(), &expected.collect());
     for state in &lifecycle.states {
         assert!(!state.about.is_empty(), "{} says nothing about itself", state.name);
         assert_eq!(state.about.lines().count(), 1, "{} says more than a line", state.name);
     }
+}
+
+/// Each name with how often it has come so far, so that two requirements on one field count as two.
+fn numbered<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    names.map(move |name| {
+        let times = seen.entry(name).or_default();
+        *times += 1;
+        format!("{name} ({times})")
+    })
 }
 
 fn effect_word(effect: EntryEffect) -> &'static str {
@@ -132,6 +208,7 @@ fn effect_word(effect: EntryEffect) -> &'static str {
 fn compare_matrix(table: &Table, lifecycle: &Lifecycle) {
     let columns: Vec<&str> =
         lifecycle.states.iter().map(|state| state.name.as_str()).chain([PRIOR]).collect();
+    let (moves, timed) = (table.all(|rows| rows.moves), table.all(|rows| rows.timed));
     let mut wrong = Vec::new();
     for from in &lifecycle.states {
         for to in &columns {
@@ -141,12 +218,12 @@ fn compare_matrix(table: &Table, lifecycle: &Lifecycle) {
                         && lifecycle.target_name(row.to) == *to
                         && row.roles.iter().any(|id| usize::from(id.0) == role)
                 });
-                let by_hand = |row: &Move| {
+                let by_hand = |row: &&Move| {
                     row.0 == from.name && row.1 == *to && row.3.contains(&role_name.as_str())
                 };
                 let by_clock =
-                    |row: &Timed| row.0 == from.name && row.1 == *to && role_name == "system";
-                let should = table.moves.iter().any(by_hand) || table.timed.iter().any(by_clock);
+                    |row: &&Timed| row.0 == from.name && row.1 == *to && role_name == "system";
+                let should = moves.iter().any(by_hand) || timed.iter().any(by_clock);
                 if is != should {
                     let verdict = if is {
                         "allowed, but not in the table"
@@ -175,7 +252,7 @@ fn differ(what: &str, is: &BTreeSet<String>, should: &BTreeSet<String>) {
 }
 
 fn moves_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
-    let rows = lifecycle.transitions.iter().filter(|row| row.bound.is_none());
+    let rows = lifecycle.transitions.iter().filter(|row| row.timeout.is_none());
     let spelled = rows.flat_map(|row| {
         let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
         let wants = wants_and_changes(lifecycle, row);
@@ -190,7 +267,7 @@ fn moves_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
 
 fn expected_moves(table: &Table) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
-    for (from, to, trigger, roles, wants) in table.moves {
+    for (from, to, trigger, roles, wants) in table.all(|rows| rows.moves) {
         lines.extend(
             roles.iter().map(|role| format!("{from} → {to} on {trigger} by {role}: {wants}")),
         );
@@ -198,9 +275,9 @@ fn expected_moves(table: &Table) -> BTreeSet<String> {
     lines
 }
 
-/// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; renew COUNTER…; keep
-/// FIELD…`, without empty parts. Of a guard only the field is shown: the tests that play check its
-/// meaning.
+/// `if FIELD…; set FIELD=VALUE…; compute FIELD…; clear FIELD…; count COUNTER…; reset COUNTER…; keep
+/// FIELD…`, without what is empty. Of a guard only the field is shown: its meaning is for the tests
+/// that play.
 fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
     let changes = &row.changes;
     let counters =
@@ -215,7 +292,7 @@ fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
         ("compute", changes.compute.keys().cloned().collect()),
         ("clear", changes.clear.clone()),
         ("count", counters(&changes.count)),
-        ("renew", counters(&changes.renew)),
+        ("reset", counters(&changes.reset)),
         ("keep", changes.keeps.clone()),
     ];
     let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
@@ -224,7 +301,7 @@ fn wants_and_changes(lifecycle: &Lifecycle, row: &Transition) -> String {
 
 fn bounds_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
     let bounds = lifecycle.transitions.iter().filter_map(|row| {
-        let Timeout { time, since } = row.bound?;
+        let Timeout { time, since } = row.timeout?;
         let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
         let changes = wants_and_changes(lifecycle, row);
         Some(format!(
@@ -236,10 +313,12 @@ fn bounds_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
 }
 
 fn expected_bounds(table: &Table) -> BTreeSet<String> {
-    let bounds = table.timed.iter().map(|(from, to, trigger, time, since, changes)| {
-        let time: Span = time.parse().expect("a span of time");
-        format!("{from} → {to} on {trigger} after {} ms since {since:?}: {changes}", time.0)
-    });
+    let bounds = table.all(|rows| rows.timed).into_iter().map(
+        |(from, to, trigger, time, since, changes)| {
+            let time: Span = time.parse().expect("a span of time");
+            format!("{from} → {to} on {trigger} after {} ms since {since:?}: {changes}", time.0)
+        },
+    );
     bounds.collect()
 }
 
@@ -266,8 +345,9 @@ fn activities_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
 }
 
 fn expected_activities(table: &Table) -> BTreeSet<String> {
-    let states = table.does.iter();
+    let states = table.all(|rows| rows.does);
     states
+        .into_iter()
         .flat_map(|(state, activity, routes)| {
             routes
                 .iter()
@@ -288,27 +368,77 @@ fn counters_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
 
 fn expected_counters(table: &Table) -> BTreeSet<String> {
     table
-        .counters
-        .iter()
+        .all(|rows| rows.counters)
+        .into_iter()
         .map(|(name, limit, then)| format!("{name} up to {limit:?} then {then:?}"))
         .collect()
 }
 
+fn tables() -> [Table; 9] {
+    [
+        autonomous::TABLE,
+        leaf::table(),
+        mission::TABLE,
+        step::TABLE,
+        workflow::TABLE,
+        review::TABLE,
+        judged::TABLE,
+        supervised::TABLE,
+        budget::TABLE,
+    ]
+}
+
 #[test]
-fn the_tables_cover_every_built_in_lifecycle() {
-    let tables = [
-        autonomous::TABLE.name,
-        leaf::table().name,
-        mission::TABLE.name,
-        step::TABLE.name,
-        workflow::TABLE.name,
-        seat::TABLE.name,
-        judged::TABLE.name,
-        supervised::TABLE.name,
-        allowance::TABLE.name,
-    ];
+fn every_built_in_lifecycle_is_its_table() {
     let known: BTreeSet<&str> = builtin::SOURCES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(BTreeSet::from(tables), known);
+    assert_eq!(tables().iter().map(|table| table.name).collect::<BTreeSet<_>>(), known);
+    tables().iter().for_each(compare);
+}
+
+/// A row stands either with the words of the document that state it, or with what we added.
+#[test]
+fn no_row_is_both_quoted_and_added() {
+    for table in tables() {
+        let of = |rows: &Rows| {
+            let only = Table { seed: &[], pending: &[], added: *rows, ..table };
+            let mut lines = expected_moves(&only);
+            lines.extend(expected_bounds(&only));
+            lines.extend(expected_activities(&only));
+            lines.extend(expected_counters(&only));
+            lines.extend(rows.states.iter().map(|(state, _)| (*state).to_owned()));
+            lines
+        };
+        let mut known = of(&table.added);
+        for (says, rows) in table.seed {
+            let own = of(rows);
+            let twice: Vec<&String> = own.intersection(&known).collect();
+            assert!(twice.is_empty(), "{}: {says}: stands twice: {twice:?}", table.name);
+            known.extend(own);
+        }
+    }
+}
+
+/// When the row comes, it moves from the list of pending ones to the rows of its quote.
+#[test]
+fn what_is_pending_is_not_in_the_lifecycle() {
+    for table in tables() {
+        let lifecycle = lifecycle(table.name);
+        let triggered = |from: &str, to: &str, trigger: &str, role: &str| {
+            lifecycle.transitions.iter().any(|row| {
+                lifecycle.state(row.from).name == from
+                    && lifecycle.target_name(row.to) == to
+                    && row.trigger == trigger
+                    && row.roles.iter().any(|id| lifecycle.role_name(*id) == role)
+            })
+        };
+        for (says, rows, part) in table.pending {
+            for (from, to, trigger, roles) in *rows {
+                let there = roles.iter().any(|role| triggered(from, to, trigger, role));
+                let row = format!("{}: {from} → {to} on {trigger}", table.name);
+                assert!(!there, "{row} is there now, so {part} must drive it: {says}");
+            }
+        }
+    }
 }
 
 /// Otherwise a project's cancel, retry and feedback would need another field name in every

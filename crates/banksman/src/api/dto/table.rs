@@ -3,13 +3,13 @@
 use banksman_core::lifecycle::{Lifecycle, Setting, State, Transition};
 use serde_json::{Map, Value, json};
 
-/// A lifecycle as a table. Timeouts are transitions of the role `system` with a `within`.
+/// A lifecycle as a table. Timeouts are transitions of the role `system` with an `after`.
 #[must_use]
 pub fn lifecycle(lifecycle: &Lifecycle) -> Value {
     let fields: Map<String, Value> = lifecycle
         .fields
         .iter()
-        .map(|(name, kind)| (name.clone(), json!(kind.describe())))
+        .map(|(name, field)| (name.clone(), json!(field.kind.describe())))
         .collect();
     let settings: Map<String, Value> =
         lifecycle.settings.iter().map(|(name, value)| (name.clone(), setting(value))).collect();
@@ -71,9 +71,9 @@ fn transition(lifecycle: &Lifecycle, row: &Transition) -> Value {
         "trigger": row.trigger,
         "roles": roles,
     });
-    if let Some(bound) = row.bound {
-        value["within"] = json!(bound.time.to_string());
-        value["since"] = json!(bound.since);
+    if let Some(timeout) = row.timeout {
+        value["after"] = json!(timeout.time.to_string());
+        value["since"] = json!(timeout.since);
     }
     value
 }

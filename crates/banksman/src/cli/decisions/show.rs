@@ -5,6 +5,7 @@ use std::iter;
 
 use banksman_core::failure::ProofLevel;
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::machine::Spent;
 use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
@@ -85,9 +86,9 @@ impl Diff {
         let has_commits = |run: &&PastRun| run.level != Some(ProofLevel::Claimed);
         let last =
             || question.runs.iter().rev().filter(has_commits).find_map(|run| run.head.clone());
-        let head = stored.text("pr_head").map(str::to_owned).or_else(last);
+        let head = stored.text(Field::PrHead).map(str::to_owned).or_else(last);
         let base = context.config.agents.worktrees.base.clone();
-        let pr = stored.text("pr_url").filter(|_| stored.local_branch().is_none());
+        let pr = stored.text(Field::PrUrl).filter(|_| stored.local_branch().is_none());
         match (pr, question.folder.clone(), head) {
             (Some(url), _, _) => Some(Self::PullRequest(url.to_owned())),
             (None, Some(folder), Some(head)) => Some(Self::Commits {

@@ -83,7 +83,7 @@ fn moves(lifecycle: &Lifecycle) -> String {
 }
 
 fn when(row: &Transition) -> String {
-    let Some(bound) = row.bound else {
+    let Some(bound) = row.timeout else {
         let needed: Vec<&str> = row.guards.iter().map(|guard| guard.field.as_str()).collect();
         return if needed.is_empty() {
             String::new()
@@ -116,7 +116,7 @@ fn fields(lifecycle: &Lifecycle) -> String {
     let rows: Vec<Vec<Cell>> = lifecycle
         .fields
         .iter()
-        .map(|(name, kind)| vec![name.as_str().into(), kind.describe().into()])
+        .map(|(name, field)| vec![name.as_str().into(), field.kind.describe().into()])
         .collect();
     table(&["FIELD", "HOLDS"], &rows)
 }

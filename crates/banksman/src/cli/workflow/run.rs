@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{StateKind, TransitionTarget};
 use banksman_core::machine::Record;
 use banksman_core::time::Instant;
@@ -201,7 +202,7 @@ fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
             // workflow waits for a person.
             StateKind::Waiting | StateKind::Parked => {
                 let mut bounds =
-                    stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_some());
+                    stored.lifecycle.exits(stored.task.state).filter(|row| row.timeout.is_some());
                 bounds.any(|row| matches!(row.to, TransitionTarget::State(to) if stored.lifecycle.state(to).kind == StateKind::Done))
             }
             StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
@@ -297,7 +298,7 @@ impl ProgressLog {
                 };
                 // A record has only changed fields; the task has the others.
                 let log = record.fields.get("diagnostic").and_then(Value::as_str);
-                let why = first_line(log.or(review.text("diagnostic")).unwrap_or_default());
+                let why = first_line(log.or(review.text(Field::Diagnostic)).unwrap_or_default());
                 let who = format!("{}: {}", sanitize(&step.task.title), reviewer(review));
                 let text = format!("{:<28} {missed}: {}", sanitize(&who), sanitize(&why));
                 lines.push((at, review.task.id, seq, text));

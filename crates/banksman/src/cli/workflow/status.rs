@@ -1,6 +1,7 @@
 //! `banksman workflow status`: shows the progress of a workflow and what it waits for.
 
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::workflow::{Gate, Step};
 use clap::Args;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ fn all(context: &Context) -> Result<Exit, Failure> {
         let state = stored.state();
         vec![
             stored.task.id.to_string().into(),
-            stored.text("workflow").unwrap_or_default().into(),
+            stored.text(Field::Workflow).unwrap_or_default().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },
             local(stored.task.created_at).into(),
             stored.task.title.as_str().into(),
@@ -86,7 +87,7 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     let short = |stored: &Stored| {
         json!({
             "id": stored.task.id.to_string(),
-            "workflow": stored.text("workflow"),
+            "workflow": stored.text(Field::Workflow),
             "state": stored.state().name,
             "title": stored.task.title,
             "createdAt": stored.task.created_at,
@@ -111,7 +112,7 @@ pub(super) fn document(standing: &WorkflowStatus) -> Value {
         let gate = spec.as_ref().and_then(|spec| spec.gate.as_ref());
         json!({
             "id": stored.task.id.to_string(),
-            "step": stored.text("step"),
+            "step": stored.text(Field::Step),
             "name": spec.as_ref().map(|spec| &spec.name),
             "role": spec.as_ref().map(|spec| &spec.role),
             "state": stored.state().name,
@@ -122,8 +123,8 @@ pub(super) fn document(standing: &WorkflowStatus) -> Value {
             "attempts": stored.task.spent.runs,
             "failures": failures(stored),
             "openNeeds": stored.task.open_needs,
-            "feedback": stored.text("feedback"),
-            "diagnostic": stored.text("diagnostic"),
+            "feedback": stored.text(Field::Feedback),
+            "diagnostic": stored.text(Field::Diagnostic),
             "reviews": reviews_of(standing, stored).iter().map(review).collect::<Vec<_>>(),
         })
     };
@@ -133,7 +134,7 @@ pub(super) fn document(standing: &WorkflowStatus) -> Value {
         "workflow": standing.flow.id,
         "name": standing.flow.name,
         "state": workflow.state().name,
-        "problem": workflow.text("problem"),
+        "problem": workflow.text(Field::Problem),
         "costMicros": standing.cost_micros,
         "done": standing.steps.iter().filter(|step| is_done(step)).count(),
         "steps": standing.steps.iter().map(step).collect::<Vec<_>>(),
@@ -195,13 +196,13 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
         let state = stored.state();
         let reviews: Vec<String> =
             reviews_of(standing, stored).iter().map(review_summary).collect();
-        let told = ["reason", "diagnostic", "feedback"];
+        let told = [Field::Reason, Field::Diagnostic, Field::Feedback];
         let again = tasks::tried_again_at(stored);
         let again = again.map(|at| format!("retry at {}", local_time(at)));
         let why = match (reviews.is_empty(), workflows::veto_ends(stored)) {
             (_, Some(at)) => Some(format!("continues at {} unless you veto it", local_time(at))),
             (true, None) => {
-                again.or(told.into_iter().find_map(|name| stored.text(name)).map(str::to_owned))
+                again.or(told.into_iter().find_map(|field| stored.text(field)).map(str::to_owned))
             }
             (false, None) => Some(reviews.join("; ")),
         };
@@ -232,7 +233,7 @@ fn head(context: &Context, standing: &WorkflowStatus) -> String {
     let workflow = &standing.workflow;
     let done = standing.steps.iter().filter(|step| is_done(step)).count();
     // The reason of the end is more useful than the earlier problem.
-    let why = workflow.text("reason").or_else(|| workflow.text("problem"));
+    let why = workflow.text(Field::Reason).or_else(|| workflow.text(Field::Problem));
     let why = why.map(|why| format!(": {}", sanitize(why)));
     let cost = Some(format_cost(standing.cost_micros)).filter(|cost| !cost.is_empty());
     format!(

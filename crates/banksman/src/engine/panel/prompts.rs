@@ -3,7 +3,8 @@
 //! each sees all of them.
 
 use banksman_core::fence::fence;
-use banksman_core::panel::fields::{self, CONCERN, CONCERNS, SUGGESTIONS, SUMMARY, VERDICTS};
+use banksman_core::lifecycle::contract::Field;
+use banksman_core::panel::fields::{self, CONCERN, SUGGESTIONS};
 use banksman_core::panel::summary::transcript;
 use banksman_core::prompt::PromptSection;
 use banksman_core::workflow::Gate;
@@ -24,7 +25,7 @@ const GATE: &str = "gate";
 /// The fields of a task under review, in bytes.
 const RECORD_BYTES: usize = 16_000;
 /// Fields of earlier panels, which a reviewer does not see: its first verdict is its own.
-const SAID_BY_PANELS: [&str; 3] = [VERDICTS, CONCERNS, SUMMARY];
+const SAID_BY_PANELS: [Field; 3] = [Field::Verdicts, Field::Concerns, Field::ReviewSummary];
 
 /// The words that depend on whether there are other reviewers.
 struct Company {
@@ -131,7 +132,7 @@ fn reason(gate: &Gate) -> String {
 fn fields(fields: &Map<String, Value>) -> String {
     let shown: Map<String, Value> = fields
         .iter()
-        .filter(|(name, _)| !SAID_BY_PANELS.contains(&name.as_str()))
+        .filter(|(name, _)| !SAID_BY_PANELS.iter().any(|field| field.name() == name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     if shown.is_empty() {
@@ -144,11 +145,12 @@ fn fields(fields: &Map<String, Value>) -> String {
 /// gets anyway. A panel that lets the work pass sends no feedback, so its suggestions arrive only
 /// this way.
 pub(in crate::engine) fn advice(fields: &Map<String, Value>, known: &[&str]) -> String {
-    let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
+    let list =
+        |field: Field| fields.get(field.name()).and_then(Value::as_array).into_iter().flatten();
     let who = |entry: &Value| entry[fields::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
-    let concerns = list(CONCERNS)
+    let concerns = list(Field::Concerns)
         .filter_map(|entry| Some((who(entry), "is concerned", entry[CONCERN].as_str()?)));
-    let suggestions = list(VERDICTS).flat_map(|entry| {
+    let suggestions = list(Field::Verdicts).flat_map(|entry| {
         let texts = entry[SUGGESTIONS].as_array().into_iter().flatten();
         texts.filter_map(Value::as_str).map(move |text| (who(entry), "suggests", text))
     });

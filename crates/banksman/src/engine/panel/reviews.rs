@@ -1,6 +1,7 @@
 //! Reviews: each is a task of its own, with a lease, a run and retries like any other. This module
 //! creates them and makes the record that `core::panel` decides on. Nothing is decided here.
 
+use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::Overrides;
@@ -17,11 +18,6 @@ use super::roster::REVIEWER;
 use crate::config::Panels;
 use crate::engine::{EngineError, Result};
 use crate::store::{Add, Definition, IdempotencyKey, NewChild, Stored};
-
-/// The lifecycle of a review.
-pub(in crate::engine) const REVIEW: &str = "seat";
-/// Its setting for the time of one answer.
-pub(in crate::engine) const ANSWER_TIMEOUT: &str = "answer_timeout";
 
 /// The part of a state's timeout that is left to ask a person: at the timeout itself the lifecycle
 /// moves on.
@@ -82,7 +78,7 @@ pub(super) fn is_of_this_stay(review: &Stored, parent: &Stored) -> bool {
 }
 
 pub(in crate::engine) fn name_of(review: &Stored) -> &str {
-    review.text("seat").unwrap_or(REVIEWER)
+    review.text(Field::Reviewer).unwrap_or(REVIEWER)
 }
 
 pub(in crate::engine) fn round_of(review: &Stored) -> usize {
@@ -95,7 +91,7 @@ pub(in crate::engine) fn round_of(review: &Stored) -> usize {
 pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     Invitation {
         reviewer: name_of(review).to_owned(),
-        brief: review.text("brief").unwrap_or_default().to_owned(),
+        brief: review.text(Field::Brief).unwrap_or_default().to_owned(),
         tags: review.task.tags.clone(),
         round,
     }
@@ -107,25 +103,27 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
         0 => (panels.verdict_timeout, panels.total_timeout),
         1.. => (panels.reply_timeout, panels.round_timeout),
     };
-    let overrides = Overrides::from([
-        (ANSWER_TIMEOUT.to_owned(), Setting::Time(answer)),
-        ("patience".to_owned(), Setting::Time(patience)),
-        ("max_misses".to_owned(), Setting::Number(f64::from(panels.retries + 1))),
-        ("first_rest".to_owned(), Setting::Time(panels.first_retry)),
-        ("second_rest".to_owned(), Setting::Time(panels.second_retry)),
-    ]);
-    let checked = builtin::get(REVIEW, &overrides).expect("it ships with the program");
-    let lifecycle = checked.map_err(|problems| EngineError::Project {
+    let settings = [
+        (SettingName::AnswerTimeout, Setting::Time(answer)),
+        (SettingName::Patience, Setting::Time(patience)),
+        (SettingName::MaxMisses, Setting::Number(f64::from(panels.retries + 1))),
+        (SettingName::FirstRest, Setting::Time(panels.first_retry)),
+        (SettingName::SecondRest, Setting::Time(panels.second_retry)),
+    ];
+    let overrides: Overrides =
+        settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    let made = builtin::for_purpose(Purpose::Review, &overrides);
+    let (lifecycle, source) = made.map_err(|problems| EngineError::Project {
         project: task.project.clone(),
         message: problems.to_string(),
     })?;
-    let source = builtin::source(REVIEW).unwrap_or_default().to_owned();
-    let fields = json!({
-        "asked_at": task.entered,
-        "seat": review.reviewer,
-        "brief": review.brief,
-        "round": review.round,
-    });
+    let fields = [
+        (Field::AskedAt, json!(task.entered)),
+        (Field::Reviewer, json!(review.reviewer)),
+        (Field::Brief, json!(review.brief)),
+        (Field::Round, json!(review.round)),
+    ];
+    let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
     let what = if review.round == 0 { "reviews" } else { "debates" };
     let new = NewTask {
         title: format!("{} {what} {}", review.reviewer, line(&task.title, TITLE_BYTES)),
@@ -135,10 +133,10 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
         // Work that is nearly finished goes before work that has not begun.
         priority: task.priority.saturating_add(1).min(limits::PRIORITY),
         parent: Some(task.id),
-        fields: fields.as_object().cloned().unwrap_or_default(),
+        fields,
         ..NewTask::default()
     };
-    let key = format!("seat-{}-{}-{}-{}", task.id, task.entered, review.round, review.reviewer);
+    let key = format!("review-{}-{}-{}-{}", task.id, task.entered, review.round, review.reviewer);
     let definition = Definition { lifecycle: Arc::new(lifecycle), source, overrides };
     let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(&key, &key)));
     let add = Add { new, definition, needs: Vec::new(), actor, key, arrival: None };
@@ -180,7 +178,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
 
 /// When a panel ends: after its own time, or shortly before the lifecycle moves on without it.
 fn ends(parent: &Stored, most: Span) -> Instant {
-    let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.bound.as_ref());
+    let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.timeout.as_ref());
     let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);
     let bound = bounds.min().map_or(most.0, |bound| bound - bound / LAST_PART);
     parent.task.entered_at.plus(Span(bound.min(most.0)))
@@ -188,11 +186,11 @@ fn ends(parent: &Stored, most: Span) -> Instant {
 
 /// The answer of a review, or why there will be none; `None` while it is awaited.
 fn answer(review: &Stored) -> Option<Result<&Value, String>> {
-    let why = || review.text("diagnostic").unwrap_or("it gave no answer");
+    let why = || review.text(Field::Diagnostic).unwrap_or("it gave no answer");
     match review.state().kind {
         StateKind::Done => Some(review.task.fields.get("answer").ok_or_else(|| why().to_owned())),
         StateKind::Failed => Some(Err(line(why(), limits::OPINION_TEXT_BYTES))),
-        StateKind::Cancelled => Some(Err("its seat was taken back".to_owned())),
+        StateKind::Cancelled => Some(Err("its review was withdrawn".to_owned())),
         StateKind::Queued
         | StateKind::Working
         | StateKind::Reviewing

@@ -7,10 +7,10 @@ use banksman_core::daily::{
 };
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::limits;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
-use serde_json::Value;
 
 use super::LocalDay;
 use crate::ops::OpsError;
@@ -30,9 +30,8 @@ const HANDFUL: usize = 5;
 /// The action that marks a question as one about a merge.
 const MERGE: &str = "merge";
 /// Where a task tells what is wrong, the likeliest first.
-const TROUBLE: [&str; 4] = ["review_summary", "diagnostic", "unblock_condition", "feedback"];
-/// Where the move that asks tells what went wrong just then.
-const PROBLEM: &str = "problem";
+const TROUBLE: [Field; 4] =
+    [Field::ReviewSummary, Field::Diagnostic, Field::UnblockCondition, Field::Feedback];
 /// Runs whose time is added up.
 const RUNS: i64 = 100;
 const UNKNOWN: &str = "-";
@@ -69,7 +68,7 @@ pub(super) fn page(
 
 /// Parts belong to their whole, except those that people meet as pull requests.
 fn is_of_interest(stored: &Stored) -> bool {
-    stored.task.parent.is_none() || text(stored, "pr_url").is_some()
+    stored.task.parent.is_none() || text(stored, Field::PrUrl).is_some()
 }
 
 fn pending(
@@ -84,17 +83,17 @@ fn pending(
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
     let is_merge = offers.iter().any(|offer| offer.action == MERGE);
     // A merge that went wrong is not as ready as the others.
-    let about = if is_merge && text(stored, PROBLEM).is_none() {
+    let about = if is_merge && text(stored, Field::Problem).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
         PendingDetails::Merge {
-            pr: or_unknown("pr_url"),
-            tests: or_unknown("tests"),
+            pr: or_unknown(Field::PrUrl),
+            tests: or_unknown(Field::Tests),
             reviews: reviews(&decisions::opinions(store, item)?),
         }
     } else if *escalated {
         PendingDetails::Escalated { concern: concern(stored, &decisions::opinions(store, item)?) }
     } else {
-        PendingDetails::Standard { risk: text(stored, "risk").unwrap_or(UNKNOWN).to_owned() }
+        PendingDetails::Standard { risk: text(stored, Field::Risk).unwrap_or(UNKNOWN).to_owned() }
     };
     Ok(PendingDecision {
         id: decision.id,
@@ -109,17 +108,16 @@ fn pending(
     })
 }
 
-fn text<'s>(stored: &'s Stored, field: &str) -> Option<&'s str> {
-    let text = stored.task.fields.get(field).and_then(Value::as_str).map(str::trim);
-    text.filter(|text| !text.is_empty())
+fn text(stored: &Stored, field: Field) -> Option<&str> {
+    stored.text(field).map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// What went wrong, or who objects, and to what.
 fn concern(stored: &Stored, verdicts: &[ReviewerVerdict]) -> String {
     let objects = verdicts.iter().find(|verdict| verdict.dissents);
     let said = objects.map(|verdict| format!("{}: {}", verdict.who, verdict.words));
-    let told = || TROUBLE.iter().find_map(|field| text(stored, field)).map(str::to_owned);
-    let problem = text(stored, PROBLEM).map(str::to_owned);
+    let told = || TROUBLE.iter().find_map(|field| text(stored, *field)).map(str::to_owned);
+    let problem = text(stored, Field::Problem).map(str::to_owned);
     problem.or(said).or_else(told).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
@@ -136,12 +134,13 @@ fn completed(store: &Store, stored: &Stored, day: &LocalDay) -> Result<Completed
         run.ended_at.map_or(0, |ended| ended.since(run.started_at).0)
     };
     let spent: i64 = runs.iter().map(took).sum();
-    let estimated = text(stored, "estimate").map(|estimate| format!(" (estimated {estimate})"));
+    let estimated =
+        text(stored, Field::Estimate).map(|estimate| format!(" (estimated {estimate})"));
     let effort = match runs.len() {
         0 => String::new(),
         _ => format!("{}{}", age(Span(spent)), estimated.unwrap_or_default()),
     };
-    let count = |field: &str| task.fields.get(field).and_then(Value::as_array).map_or(0, Vec::len);
+    let count = |field| stored.list(field).len();
     let counted = |number: usize, one: &str, many: &str| match number {
         0 => String::new(),
         1 => format!("1 {one}"),
@@ -150,11 +149,11 @@ fn completed(store: &Store, stored: &Stored, day: &LocalDay) -> Result<Completed
     Ok(Completed {
         task: task.id,
         title: task.title.clone(),
-        pr: text(stored, "pr_url").unwrap_or_default().to_owned(),
+        pr: text(stored, Field::PrUrl).unwrap_or_default().to_owned(),
         at: day.time_of(task.entered_at),
         effort,
-        learnings: counted(count("learnings"), "learning", "learnings"),
-        follow_ups: counted(count("follow_ups"), "task created", "tasks created"),
+        learnings: counted(count(Field::Learnings), "learning", "learnings"),
+        follow_ups: counted(count(Field::FollowUps), "task created", "tasks created"),
     })
 }
 

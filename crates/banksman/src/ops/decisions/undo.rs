@@ -76,7 +76,7 @@ pub fn has_way_back(answered: &AnswerResult) -> bool {
 fn leads_to(stored: &Stored, name: &str) -> bool {
     let Stored { task, lifecycle, .. } = stored;
     let wanted = lifecycle.find_state(name);
-    let mut rows = lifecycle.exits(task.state).filter(|row| row.bound.is_none());
+    let mut rows = lifecycle.exits(task.state).filter(|row| row.timeout.is_none());
     rows.any(|row| {
         let to = match row.to {
             TransitionTarget::State(id) => Some(id),

@@ -1,9 +1,10 @@
 //! What others have said about the work that is to be decided on: reviewers' verdicts and concerns,
 //! dissent first.
 
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::limits;
 use banksman_core::panel::fields::{
-    CONCERN, CONCERNS, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, VERDICTS, WHY,
+    CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
 };
 use banksman_core::panel::summary::{NO_RESPONSE, line};
 use serde_json::Value;
@@ -27,11 +28,11 @@ pub struct ReviewerVerdict {
 }
 
 pub(super) fn verdicts(stored: &Stored, children: &[Stored]) -> Vec<ReviewerVerdict> {
-    let list = |field: &str| stored.task.fields.get(field).and_then(Value::as_array);
-    let verdicts = list(VERDICTS).into_iter().flatten().map(|said| verdict(said, REVIEWER));
-    let concerns = list(CONCERNS).into_iter().flatten().map(concern);
-    // A panel that is over has put on record what its seats have said.
-    let open = children.iter().filter(|_| list(VERDICTS).is_none());
+    let on_record = stored.list(Field::Verdicts);
+    let verdicts = on_record.iter().map(|said| verdict(said, REVIEWER));
+    let concerns = stored.list(Field::Concerns).iter().map(concern);
+    // A panel that has ended has recorded the verdicts on its task.
+    let open = children.iter().filter(|_| on_record.is_empty());
     let reviews = open.filter_map(review);
     let mut verdicts: Vec<ReviewerVerdict> =
         verdicts.chain(concerns).chain(reviews).take(MOST).collect();
@@ -39,10 +40,10 @@ pub(super) fn verdicts(stored: &Stored, children: &[Stored]) -> Vec<ReviewerVerd
     verdicts
 }
 
-/// A reviewer whose seat is a task of its own.
+/// The answer of an open review.
 fn review(child: &Stored) -> Option<ReviewerVerdict> {
-    let who = child.text("seat")?;
-    match (child.task.fields.get("answer"), child.text("diagnostic")) {
+    let who = child.text(Field::Reviewer)?;
+    match (child.value(Field::Answer), child.text(Field::Diagnostic)) {
         (Some(answer), _) => Some(ReviewerVerdict { who: who.to_owned(), ..verdict(answer, who) }),
         (None, Some(why)) => Some(ReviewerVerdict {
             who: who.to_owned(),
@@ -93,7 +94,7 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     }
 }
 
-/// The answer of a seat has no bound of its own, so there is one here.
+/// The answer of a reviewer has no bound of its own, so there is one here.
 fn suggestions(said: &Value) -> Vec<String> {
     let texts = said.get(SUGGESTIONS).and_then(Value::as_array).into_iter().flatten();
     let lines = texts.filter_map(Value::as_str).map(|text| line(text, limits::OPINION_ITEM_BYTES));

@@ -21,7 +21,7 @@ pub(super) fn place(
     let lifecycle = &stored.lifecycle;
     let role = lifecycle.find_role(&actor.role)?;
     let is_his = |row: &&Transition| {
-        row.trigger == trigger && row.bound.is_none() && row.roles.contains(&role)
+        row.trigger == trigger && row.timeout.is_none() && row.roles.contains(&role)
     };
     let rows: Vec<&Transition> = lifecycle.exits(stored.task.state).filter(is_his).collect();
     let missing = missing.iter().map(|error| error.field.as_str());
@@ -34,7 +34,8 @@ pub(super) fn place(
 /// A text that this role may give, and that is not filled in with somebody's name: `worker_id` is
 /// no place for a remark.
 fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
-    let is_text = matches!(lifecycle.fields.get(field), Some(Type::Text));
+    let declared = lifecycle.fields.get(field);
+    let is_text = declared.is_some_and(|field| field.kind == Type::Text);
     let names_somebody = |row: &Transition| {
         let computed = row.changes.compute.get(field);
         computed
@@ -45,5 +46,5 @@ fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
 
 /// Whether a role may bring a field along.
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
-    lifecycle.only.get(field).is_none_or(|roles| roles.contains(&role))
+    lifecycle.fields.get(field).is_some_and(|field| field.may_be_given_by(role))
 }

@@ -2,12 +2,10 @@
 //! that ended.
 
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 
 use crate::ops::OpsError;
 use crate::store::{Applied, HistoryEntry, Store};
-
-/// By which the facts bear it out.
-const PROVEN: &str = "proven";
 
 /// How a word stands that was put to the proof.
 #[derive(Debug, Clone)]
@@ -35,8 +33,8 @@ pub fn look_at(store: &Store, said: &Applied) -> Result<Option<ManualCheck>, Ops
     let moves = |later: &&HistoryEntry| later.record.from.as_ref() != Some(&later.record.to);
     let later = store.history(entry.task, entry.seq)?;
     let Some(end) = later.iter().find(moves) else { return Ok(Some(ManualCheck::Open)) };
-    let found = end.record.fields.get("diagnostic").and_then(|found| found.as_str());
-    if let Some(found) = found.filter(|_| end.record.trigger != PROVEN) {
+    let found = end.record.text(Field::Diagnostic);
+    if let Some(found) = found.filter(|_| end.record.trigger != Trigger::Proven.name()) {
         let again = Some(&end.record.to) == entry.record.from.as_ref();
         return Ok(Some(ManualCheck::Against { found: found.to_owned(), again }));
     }

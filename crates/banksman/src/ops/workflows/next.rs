@@ -1,5 +1,6 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
@@ -58,7 +59,7 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
     let all_passed = standing.steps.iter().all(|step| step.state().kind == StateKind::Done);
     let (kind, what, report) = match parent.state().kind {
         StateKind::Waiting => {
-            let problem = parent.text("problem").unwrap_or("it waits for a person");
+            let problem = parent.text(Field::Problem).unwrap_or("it waits for a person");
             let accept = all_passed.then(|| format!("banksman move {id} --on accept"));
             let report = [format!("banksman move {id} --on resume")]
                 .into_iter()
@@ -166,7 +167,7 @@ impl Looked<'_> {
     fn to_do(&self) -> Task {
         let signal = signal(&self.spec.signal);
         let between = if signal.is_empty() { "" } else { "\n" };
-        let found = check_findings(self.stored.text("diagnostic").unwrap_or_default());
+        let found = check_findings(self.stored.text(Field::Diagnostic).unwrap_or_default());
         let words = format!("{}{found}{between}{signal}\n", self.assignment());
         let report = vec![self.report(&self.spec.id, "done", "")];
         (NextActionKind::Do, launch_words(self.spec), Some(words), report)
@@ -184,7 +185,7 @@ impl Looked<'_> {
             return (NextActionKind::Decide, what, None, report);
         }
         // What reviewers have said follows on more lines, and has a place of its own.
-        let why = self.stored.text("diagnostic").and_then(|why| why.lines().next());
+        let why = self.stored.text(Field::Diagnostic).and_then(|why| why.lines().next());
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
         (NextActionKind::Decide, what, Some(self.assignment()), self.verdicts(""))
@@ -201,7 +202,7 @@ impl Looked<'_> {
     }
 
     fn assignment(&self) -> String {
-        let retry_context = self.stored.text("retry_context").unwrap_or_default();
+        let retry_context = self.stored.text(Field::RetryContext).unwrap_or_default();
         assignment(&self.standing.flow, self.spec, retry_context)
     }
 
@@ -234,7 +235,7 @@ fn quoted(name: &str) -> String {
 pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
-        && stored.text("launch") == Some("interactive")
+        && stored.text(Field::Launch) == Some("interactive")
 }
 
 /// Whether somebody has the step in hand who will say when it is done.

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use banksman_core::lifecycle::contract::Purpose;
 use banksman_core::workflow::simulate::{
     Estimate, GateScript, GateVerdict, Simulation, WorstCase, cost, run_simulation, worst,
 };
 use banksman_core::workflow::{Gate, Workflow};
 
-use super::{STEP, named_near};
+use super::named_near;
 use crate::ops::OpsError;
-use crate::ops::panels::REVIEW;
 use crate::store::Store;
 use crate::store::runs::RoleAverage;
 
@@ -86,8 +86,8 @@ fn roles(flow: &Workflow) -> Vec<&str> {
 
 /// Steps and reviews together: one role may do both.
 fn past_of(store: &Store) -> Result<BTreeMap<String, RoleAverage>, OpsError> {
-    let mut past = store.past_of_roles(STEP)?;
-    for (role, more) in store.past_of_roles(REVIEW)? {
+    let mut past = store.past_of_roles(Purpose::Step)?;
+    for (role, more) in store.past_of_roles(Purpose::Review)? {
         past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
     }
     Ok(past)

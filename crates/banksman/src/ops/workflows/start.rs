@@ -8,12 +8,13 @@ use std::path::Path;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
 use serde_json::{Map, Value, json};
 
-use super::{MANUAL, STEP, WORKFLOW, find_step, named_near, recent};
+use super::{MANUAL, find_step, named_near, recent};
 use crate::ops::OpsError;
 use crate::ops::library::Library;
 use crate::ops::tasks::named;
@@ -151,13 +152,20 @@ impl Planning<'_> {
     fn workflow(&mut self, flow: &Workflow) -> Result<usize, OpsError> {
         let batch = self.new_batch(&flow.id)?;
         let mut overrides = Overrides::new();
-        overrides.extend(flow.breaker.time.map(|time| setting("time_limit", Setting::Time(time))));
+        overrides.extend(
+            flow.breaker.time.map(|time| setting(SettingName::TimeLimit, Setting::Time(time))),
+        );
         let head = Workflow { steps: Vec::new(), ..flow.clone() };
         // What belongs to no repository has nothing to merge, and whoever works by hand has no
         // branches of ours.
         let merges = flow.merge && self.has_repo && !self.request.manual;
-        let fields = json!({ "workflow": flow.id, "spec": head, "merges": merges });
-        let mut child = self.child(WORKFLOW, overrides, &flow.name, fields, &flow.id)?;
+        let fields = [
+            (Field::Workflow, json!(flow.id)),
+            (Field::Spec, json!(head)),
+            (Field::Merges, json!(merges)),
+        ];
+        let mut child =
+            self.child(Purpose::Workflow, overrides, &flow.name, fields.into(), &flow.id)?;
         child.add.new.body = flow.about.clone();
         child.add.new.batch = Some(batch);
         self.children.push(child);
@@ -177,15 +185,16 @@ impl Planning<'_> {
         let launch = if self.request.manual { LaunchMode::Interactive } else { step.launch };
         let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
         let driver = if self.request.manual { MANUAL } else { "engine" };
-        let fields = json!({
-            "workflow": flow.id,
-            "step": step.id,
-            "spec": step,
-            "level": level,
-            "launch": launch,
-            "driver": driver,
-            "proof": launch == LaunchMode::Interactive && self.can_be_shown(step),
-        });
+        let proof = launch == LaunchMode::Interactive && self.can_be_shown(step);
+        let fields = [
+            (Field::Workflow, json!(flow.id)),
+            (Field::Step, json!(step.id)),
+            (Field::Spec, json!(step)),
+            (Field::Level, json!(level)),
+            (Field::Launch, json!(launch)),
+            (Field::StepDriver, json!(driver)),
+            (Field::Proof, json!(proof)),
+        ];
         let title = if step.name == step.id {
             step.id.clone()
         } else {
@@ -193,7 +202,7 @@ impl Planning<'_> {
         };
         let key = format!("{}/{}", flow.id, step.id);
         let settings = self.settings(step);
-        let mut child = self.child(STEP, settings, title.trim(), fields, &key)?;
+        let mut child = self.child(Purpose::Step, settings, title.trim(), fields.into(), &key)?;
         child.add.new.body = step.prompt.clone();
         child.add.new.batch = self.children[head].add.new.batch.clone();
         child.add.new.tags = vec![step.role.clone()];
@@ -234,40 +243,38 @@ impl Planning<'_> {
     fn settings(&self, step: &Step) -> Overrides {
         let mut overrides = Overrides::new();
         if self.request.manual {
-            overrides.extend([setting("answer_timeout", Setting::Time(MANUAL_PATIENCE))]);
+            overrides.extend([setting(SettingName::AnswerTimeout, Setting::Time(MANUAL_PATIENCE))]);
         }
         let Some(gate) = &step.gate else { return overrides };
         // No retry at all means what one means: the first failure asks a person.
         let retries = Setting::Number(f64::from(gate.max_retries.max(1)));
-        overrides.extend([setting("max_retries", retries)]);
-        overrides.extend(gate.veto_window.map(|time| setting("veto_window", Setting::Time(time))));
+        overrides.extend([setting(SettingName::MaxRetries, retries)]);
+        overrides.extend(
+            gate.veto_window.map(|time| setting(SettingName::VetoWindow, Setting::Time(time))),
+        );
         let patience = if self.request.manual { Some(MANUAL_PATIENCE) } else { gate.timeout };
-        overrides.extend(patience.map(|time| setting("gate_timeout", Setting::Time(time))));
+        overrides
+            .extend(patience.map(|time| setting(SettingName::GateTimeout, Setting::Time(time))));
         overrides
     }
 
     fn child(
         &mut self,
-        lifecycle: &str,
+        purpose: Purpose,
         overrides: Overrides,
         title: &str,
-        fields: Value,
+        fields: Vec<(Field, Value)>,
         key: &str,
     ) -> Result<NewChild, OpsError> {
+        let lifecycle = purpose.engine_lifecycle().unwrap_or_default();
         let definition = match self.known.entry(format!("{lifecycle} {overrides:?}")) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => {
                 new.insert(self.library.definition_with(lifecycle, overrides)?).clone()
             }
         };
-        let fields = match fields {
-            Value::Object(fields) => fields,
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Map::new(),
-        };
+        let fields: Map<String, Value> =
+            fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
         let key = self.request.key.as_ref().map(|word| {
             let text = format!("{word}:{key}");
             IdempotencyKey::new(&text, &json!([text, title, fields]).to_string())
@@ -320,7 +327,8 @@ impl Planning<'_> {
             ));
         };
         let steps = self.store.children(latest.task.id)?;
-        let is_meant = |step: &&Stored| step.text("step").is_some_and(|id| matches_step(name, id));
+        let is_meant =
+            |step: &&Stored| step.text(Field::Step).is_some_and(|id| matches_step(name, id));
         let meant: Vec<TaskId> = steps.iter().filter(is_meant).map(|step| step.task.id).collect();
         if meant.is_empty() {
             return find_step(&steps, name).map(|step| vec![step.task.id]);
@@ -347,11 +355,11 @@ fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
     })
 }
 
-fn setting(name: &str, value: Setting) -> (String, Setting) {
-    (name.to_owned(), value)
+fn setting(name: SettingName, value: Setting) -> (String, Setting) {
+    (name.to_string(), value)
 }
 
 fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
     let all = recent(store, Some(project))?;
-    Ok(all.into_iter().find(|stored| stored.text("workflow") == Some(id)))
+    Ok(all.into_iter().find(|stored| stored.text(Field::Workflow) == Some(id)))
 }

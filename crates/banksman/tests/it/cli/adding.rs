@@ -199,7 +199,7 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
       title: a task needs a title
       tags: `two words` is not a tag: one word of at most 64 bytes
       priority: goes from -1000 to 1000
-      colour: the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, checkpoint, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, parts_asked, parts_done, parts_given_up, parts_in_review, parts_open, parts_problem, parts_waiting, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id
+      colour: the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id
     hint: set a field with `--set FIELD=VALUE`
     ");
     assert_snapshot!(sandbox.run(&[&args[..], &["--json"]].concat()), @r#"
@@ -222,7 +222,7 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
         },
         {
           "field": "colour",
-          "message": "the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, checkpoint, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, parts_asked, parts_done, parts_given_up, parts_in_review, parts_open, parts_problem, parts_waiting, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"
+          "message": "the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"
         }
       ],
       "allowedTransitions": []

@@ -5,9 +5,10 @@ use insta::assert_snapshot;
 use super::sandbox::Sandbox;
 
 const SMALL: &str = "lifecycle: small
+purpose: task
 about: Two states and an end.
 initial: open
-fields: { reason: text }
+fields: { reason: { type: text, by: anyone } }
 states:
   open: { kind: queued }
   done: { kind: done }
@@ -29,16 +30,16 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     exit 0
     -- stdout
     NAME        VERSION           FROM                             ABOUT
-    allowance   ffffffffffffffff  built-in                         The budget of a day or of a batch is used up, and a person says whether there is as much again.
     autonomous  ffffffffffffffff  built-in                         A task is broken down, reviewed, approved by a person, worked on, reviewed again and merged.
-    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, failures recover after a cooldown, and people are asked for leave.
+    budget      ffffffffffffffff  built-in                         The budget of a day or a batch is used up, and a person says whether to raise it.
+    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, failures retry after a cooldown.
     leaf        ffffffffffffffff  built-in                         A subtask of an approved plan is worked on, reviewed and merged; its parent waits for it.
     mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable and a recorded approval.
-    seat        ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says in a debate whether it stays with its concern.
+    review      ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says whether its concern stands.
     small       ffffffffffffffff  .banksman/lifecycles/small.yaml  Two states and an end.
-    step        ffffffffffffffff  built-in                         One agent works until it signals; a gate then lets the step pass or sends work back with feedback.
+    step        ffffffffffffffff  built-in                         An agent works until it signals; a gate lets the step pass or sends it back with feedback.
     supervised  ffffffffffffffff  built-in                         Dispatched to a worker, evaluated, prompted again up to a limit, then blocked with a call for help.
-    workflow    ffffffffffffffff  built-in                         Runs until every step has passed, and asks a person when one is given up or a breaker trips.
+    workflow    ffffffffffffffff  built-in                         Runs until every step has passed; asks a person when one is given up or a breaker trips.
     -- stderr
     next: banksman lifecycle show NAME · banksman lifecycle graph NAME
     ");
@@ -100,9 +101,9 @@ fn what_is_wrong_is_shown_with_its_place() {
     -- stdout
     .banksman/lifecycles/broken.yaml: 1 problem
     error: unknown value `dnoe`
-     --> .banksman/lifecycles/broken.yaml:7:17
+     --> .banksman/lifecycles/broken.yaml:8:17
       |
-    7 |   done: { kind: dnoe }
+    8 |   done: { kind: dnoe }
       |                 ^
       help: did you mean `done`?
     ");
@@ -118,7 +119,7 @@ fn what_is_wrong_is_shown_with_its_place() {
             {
               "column": 17,
               "help": "did you mean `done`?",
-              "line": 7,
+              "line": 8,
               "message": "unknown value `dnoe`"
             }
           ]
@@ -131,9 +132,9 @@ fn what_is_wrong_is_shown_with_its_place() {
     exit 1
     -- stderr
     error: unknown value `dnoe` (BM-E017)
-     --> [SANDBOX]/repo/.banksman/lifecycles/broken.yaml:7:17
+     --> [SANDBOX]/repo/.banksman/lifecycles/broken.yaml:8:17
       |
-    7 |   done: { kind: dnoe }
+    8 |   done: { kind: dnoe }
       |                 ^
       help: did you mean `done`?
     hint: fix what `banksman lifecycle lint` reports

@@ -4,6 +4,9 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+use banksman_core::lifecycle::contract::{
+    CounterName, Field, FiredBy, Purpose, Rule, SettingName, SettingShape, Trigger, Writer,
+};
 use serde_json::Value;
 
 use super::sandbox::Sandbox;
@@ -108,6 +111,69 @@ fn the_built_in_lifecycles() {
         check(&format!("lifecycles/{name}.md"), &lifecycle_page(&shown, &graph));
     }
     check("lifecycles.md", &index);
+}
+
+#[test]
+fn the_contract_of_lifecycles() {
+    let mut page = format!(
+        "# What the program and a lifecycle say to each other\n\n{NOTE}\n\n\
+         `lifecycle lint` proves that a lifecycle has everything that its `purpose` demands, and that\n\
+         it leaves nothing to the system that the program does not do. See\n\
+         [Writing a lifecycle](../lifecycles.md).\n\n\
+         ## Purposes\n\n| purpose | the engine's own lifecycle |\n| --- | --- |\n"
+    );
+    for purpose in Purpose::ALL {
+        let own = purpose.engine_lifecycle().map_or("-".to_owned(), |id| format!("`{id}`"));
+        page.push_str(&format!("| `{purpose}` | {own} |\n"));
+    }
+    page.push_str(&section("Triggers", "fired by", Trigger::RULES, |item| match item.detail() {
+        FiredBy::Engine => "the engine".to_owned(),
+        FiredBy::Caller => "a command or signal".to_owned(),
+    }));
+    page.push_str(&section("Fields", "type, set by", Field::RULES, |item| {
+        let writer = match item.writer() {
+            Writer::Engine => "the engine",
+            Writer::Creator => "whoever creates the task",
+            Writer::Lifecycle => "the lifecycle",
+        };
+        format!("`{}`, {writer}", item.shape().describe())
+    }));
+    page.push_str(&section("Counters", "", CounterName::RULES, |_| String::new()));
+    page.push_str(&section("Settings", "type", SettingName::RULES, |item| match item.detail() {
+        SettingShape::Time => "time".to_owned(),
+        SettingShape::Number => "number".to_owned(),
+        SettingShape::Flag => "flag".to_owned(),
+    }));
+    check("contract.md", &page);
+}
+
+fn section<T: Copy>(
+    title: &str,
+    column: &str,
+    rules: &[Rule<T>],
+    detail: impl Fn(T) -> String,
+) -> String {
+    let mut table = format!(
+        "\n## {title}\n\n| name | {column} | used in | demanded by | meaning |\n\
+         | --- | --- | --- | --- | --- |\n"
+    );
+    let names = |purposes: &[Purpose]| {
+        if purposes.len() == Purpose::ALL.len() {
+            return "every purpose".to_owned();
+        }
+        purposes.iter().map(|purpose| purpose.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    for rule in rules {
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            rule.name,
+            detail(rule.item),
+            names(rule.purposes),
+            names(rule.demanded_by),
+            rule.about
+        ));
+    }
+    table
 }
 
 fn lifecycle_page(lifecycle: &Value, graph: &str) -> String {

@@ -66,7 +66,7 @@ fn an_unreadable_receipt_counts_as_a_lost_run() {
     let (harness, driver) = two_ended_runs();
     let receipt = harness.home(NODE).join("runs/r1.1/receipt.json");
     fs::write(receipt, b"\xff\x00 garbage").expect("written");
-    assert_others_go_on(&driver.turn(), "the receipt of r1.1 cannot be read");
+    assert_others_go_on(&driver.turn(), "failed to read the receipt of r1.1");
     assert_eq!(faults(&driver, 1), ["system:collect"]);
     assert_all_done(&harness, &driver);
     assert!(harness.starts().contains(&"r1.2".to_owned()), "it is tried again");

@@ -268,7 +268,7 @@ fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
         let note = signal.note.as_deref();
         match job {
             "r1.3" => {
-                assert!(note.is_some_and(|note| note.contains("the agent named")), "{note:?}")
+                assert!(note.is_some_and(|note| note.contains("the agent named")), "{note:?}");
             }
             "r1.4" => assert_eq!(note, Some("pull request 7")),
             "r1.5" => assert_eq!(note, Some("pull request 12")),

@@ -7,7 +7,7 @@ use super::table::{Table, approval};
 fn waits_for_seats(why: &Value) -> Vec<(&str, &str)> {
     let list = why["waitingFor"].as_array().expect("a list");
     list.iter()
-        .filter(|one| one["kind"] == "seat")
+        .filter(|one| one["kind"] == "review")
         .map(|one| (one["who"].as_str().expect("who"), one["detail"].as_str().expect("what")))
         .collect()
 }

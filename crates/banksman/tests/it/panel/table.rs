@@ -15,15 +15,17 @@ pub(super) const MINUTE: Span = Span(60_000);
 /// Every outcome of a panel has a state of its own.
 const LIFECYCLE: &str = r"
 lifecycle: looked
+
+purpose: task
 about: A panel looks at it.
 initial: looked_at
 settings: { panel_time: 30min }
 fields:
-  feedback: text
-  verdicts: list
-  concerns: list
-  review_summary: text
-  diagnostic: text
+  feedback: { type: text, by: anyone }
+  verdicts: { type: list, by: anyone }
+  concerns: { type: list, by: anyone }
+  review_summary: { type: text, by: anyone }
+  diagnostic: { type: text, by: anyone }
 states:
   looked_at:
     kind: reviewing
@@ -32,8 +34,8 @@ states:
       activity: panel
       role: reviewer
       outcomes: { approved: approve, blocked: block, escalated: escalate, unresolved: settle, unavailable: give_up }
-    within:
-      - { time: panel_time, to: forgotten, on: forget }
+    timeouts:
+      - { after: panel_time, to: forgotten, on: forget }
   approved: { kind: done }
   blocked: { kind: done }
   escalated: { kind: done }
@@ -152,7 +154,7 @@ impl Table {
         let assignments = self.driver.store.children(self.whole).expect("seats");
         let text = |seat: &Stored| {
             let fields = &seat.task.fields;
-            let name = fields["seat"].as_str().expect("a name").to_owned();
+            let name = fields["reviewer"].as_str().expect("a name").to_owned();
             (name, fields["round"].as_i64().expect("a round"), state_of(seat).to_owned())
         };
         assignments.iter().map(text).collect()

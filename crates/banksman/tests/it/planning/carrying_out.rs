@@ -26,7 +26,7 @@ fn assert_progress(desk: &Desk, done: i64, total: i64) {
     assert_eq!(document["children"]["done"], done, "{document}");
     assert_eq!(document["children"]["total"], total, "{document}");
     let shown = desk.harness.ok(&["show", "t1"]);
-    let counted = shown.lines().find(|line| line.starts_with("parts ")).expect("a line");
+    let counted = shown.lines().find(|line| line.starts_with("children ")).expect("a line");
     assert!(counted.contains(&format!(" {done} of {total} done")), "{shown}");
     let listed =
         shown.lines().filter(|line| line.contains("  Do ") || line.contains("  Spike: ")).count();

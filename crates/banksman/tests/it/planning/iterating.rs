@@ -1,5 +1,6 @@
 //! One iteration after the other: what the planner is told, and when it is enough.
 
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::time::Span;
 use serde_json::{Value, json};
 
@@ -167,7 +168,7 @@ fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
     desk.harness.script("t2", &answer(&plan(&subtasks.collect::<Vec<_>>(), &[])));
     desk.until(id, "failed");
     let failed = desk.driver.store.task(id).expect("the task");
-    let why = failed.text("diagnostic").expect("why");
+    let why = failed.text(Field::Diagnostic).expect("why");
     assert!(why.starts_with("the task cannot take its results: "), "{why}");
     desk.until(WHOLE, "waiting");
 }

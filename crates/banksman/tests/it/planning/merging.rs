@@ -164,7 +164,10 @@ fn without_anybody_at_work_a_pulse_merges() {
     raw.execute("UPDATE nodes SET seen_at = 0", []).expect("nobody was seen for long");
     let said = desk.harness.run(&["decisions", "merge", "t1"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("no machine works on this store, so start `banksman up`"), "{said}");
+    assert!(
+        said.contains("no machine is running tasks of this store: start `banksman up`"),
+        "{said}"
+    );
     let why = desk.harness.json(&["why", "t1"]);
     let who = &why["waitingFor"][0]["who"];
     assert_eq!([who, &why["next"]], ["banksman up", "start agents: banksman up"], "{why}");
@@ -281,7 +284,7 @@ fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
         desk.until(b, READY);
         desk.until(WHOLE, READY);
         assert_eq!(desk.state(a), MERGING);
-        assert_eq!(desk.field("parts_waiting"), json!(2));
+        assert_eq!(desk.field("children_waiting"), json!(2));
         desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=out of scope"]);
         desk.until(b, "cancelled");
         assert_eq!(desk.state(a), MERGING);

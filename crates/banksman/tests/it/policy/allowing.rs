@@ -4,7 +4,6 @@
 use banksman::ops::why::{WhyLimits, why};
 use banksman::store::Store;
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::schedule::BUDGET_REQUEST;
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
@@ -44,7 +43,7 @@ fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
         (&asked["title"], &asked["lifecycle"], &asked["offers"]),
         (
             &"The budget of the day is used up (runs: 1 of 1); 3 tasks wait".into(),
-            &BUDGET_REQUEST.into(),
+            &"budget".into(),
             &serde_json::json!(["approve", "cancel"]),
         )
     );

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use banksman::store::Stored;
 use banksman_core::ids::TaskId;
-use banksman_core::schedule::BUDGET_REQUEST;
 use banksman_core::time::Span;
 use serde_json::Value;
 
@@ -88,7 +87,7 @@ impl Desk {
             let moves = history.iter().map(|entry| &entry.record);
             moves.map(|record| format!("{} -> {}", record.trigger, record.to)).collect()
         };
-        let questions = all.iter().filter(|stored| stored.lifecycle.id == BUDGET_REQUEST);
+        let questions = all.iter().filter(|stored| stored.lifecycle.id == "budget");
         let batches = self.harness.json(&["batch", "list"]);
         let mut starts = self.harness.starts();
         starts.sort();

@@ -12,6 +12,8 @@ use crate::engine::harness::{Harness, state};
 /// Work that is reviewed, and sent back as often as the reviewers like.
 const REVIEWED: &str = r"
 lifecycle: reviewed
+
+purpose: task
 about: An agent works, and reviewers send it back.
 initial: queued
 roles: [worker]
@@ -24,16 +26,16 @@ states:
     does:
       activity: agent
       role: worker
-      brings: anything
+      produces: anything
       outcomes: { succeeded: submit, nothing_to_do: submit, otherwise: ask }
-    within: [{ time: 1d, to: blocked, on: stalled, set: { question: it stalled } }]
+    timeouts: [{ after: 1d, to: blocked, on: stalled, set: { question: it stalled } }]
   reviewing:
     kind: reviewing
     does:
       activity: panel
       role: reviewer
       outcomes: { approved: approve, otherwise: send_back }
-    within: [{ time: 1d, to: blocked, on: stalled, set: { question: nobody reviews it } }]
+    timeouts: [{ after: 1d, to: blocked, on: stalled, set: { question: nobody reviews it } }]
   blocked:
     kind: blocked
     does: { activity: human, asks: How shall it go on?, offers: { unblock: unblock } }

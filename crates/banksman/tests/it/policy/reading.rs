@@ -32,7 +32,7 @@ fn an_action_is_classed_with_the_rule_and_its_line() {
     assert_eq!((&yellow["class"], &yellow["needsApproval"]), (&json!("YELLOW"), &json!(false)));
     let intern = harness.run(&["policy", "test", "--rank", "intern", "git push"]);
     assert!(
-        String::from_utf8_lossy(&intern.stdout).starts_with("YELLOW  an intern has to ask first\n")
+        String::from_utf8_lossy(&intern.stdout).starts_with("YELLOW  an intern must ask first\n")
     );
     assert_eq!(intern.status.code(), Some(1));
     let path = harness.run(&["policy", "test", "--write", ".github/workflows/ci.yml"]);

@@ -10,7 +10,8 @@ use banksman::store::batches::Batch;
 use banksman::store::{Stored, scope_name};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::schedule::{BUDGET_REQUEST, Budget, BudgetScope};
+use banksman_core::lifecycle::contract::Field;
+use banksman_core::schedule::{Budget, BudgetScope};
 use banksman_core::time::Instant;
 
 use super::life::Life;
@@ -91,7 +92,8 @@ impl Life {
     fn day_budget(&self) -> Budget {
         let scope = scope_name(&BudgetScope::Day, self.now());
         let granted = self.questions().filter(|asked| {
-            asked.state().kind == StateKind::Done && asked.text("scope") == Some(scope.as_str())
+            asked.state().kind == StateKind::Done
+                && asked.text(Field::Scope) == Some(scope.as_str())
         });
         let Some(last) = granted.last() else { return self.rules.day };
         self.ground.borrow_mut().seen.insert("a day that was raised");
@@ -103,7 +105,7 @@ impl Life {
     fn questions(&self) -> impl Iterator<Item = Stored> {
         let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let tasks = tasks.into_iter().map(|(stored, _)| stored);
-        tasks.filter(|stored| stored.lifecycle.id == BUDGET_REQUEST)
+        tasks.filter(|stored| stored.lifecycle.id == "budget")
     }
 
     /// However many nodes see it and whatever strikes them, people are asked once.
@@ -111,7 +113,7 @@ impl Life {
         let mut open = BTreeSet::new();
         let mut ground = self.ground.borrow_mut();
         for asked in self.questions().filter(|asked| asked.state().kind == StateKind::Waiting) {
-            let scope = asked.text("scope").expect("it is about something").to_owned();
+            let scope = asked.text(Field::Scope).expect("it is about something").to_owned();
             if !open.insert(scope.clone()) {
                 ground.breaks(format!("{} asks about {scope} once more", asked.task.id));
             }

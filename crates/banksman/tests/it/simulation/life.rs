@@ -275,7 +275,7 @@ impl Life {
         // Parts of a plan are tasks as any other; who sits on a panel is left alone.
         let all = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let all = all.iter().map(|(stored, _)| stored);
-        let all: Vec<&Stored> = all.filter(|stored| stored.lifecycle.id != "seat").collect();
+        let all: Vec<&Stored> = all.filter(|stored| stored.lifecycle.id != "review").collect();
         let asked = all.iter().filter(|stored| asks(stored)).map(|stored| stored.task.id);
         let asked: Vec<TaskId> = asked.collect();
         if !asked.is_empty() && chance.percent(40) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use banksman::store::Stored;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::Field;
 use serde_json::Value;
 
 use super::life::Life;
@@ -29,7 +30,7 @@ fn is_left_out(parent: &Stored, child: &Stored) -> bool {
 
 fn name(child: &Stored) -> Option<(TaskId, i64, &str)> {
     let version = child.task.fields.get("plan_version").and_then(Value::as_i64)?;
-    Some((child.task.parent?, version, child.text("subtask")?))
+    Some((child.task.parent?, version, child.text(Field::Subtask)?))
 }
 
 /// The parts of the plan that the task has now.
@@ -55,8 +56,8 @@ impl Life {
                 found.push(format!("{named:?} is there twice"));
             }
         }
-        for parent in tasks.iter().filter(|parent| parent.flag("split")) {
-            if parent.flag("parts_asked") {
+        for parent in tasks.iter().filter(|parent| parent.flag(Field::Split)) {
+            if parent.flag(Field::ChildrenAsked) {
                 self.ground.borrow_mut().seen.insert("a person who is asked about parts");
             }
             let entered = Value::from(parent.task.entered);
@@ -89,7 +90,7 @@ impl Life {
     pub(super) fn parents_at_rest(&self, found: &mut Vec<String>) {
         let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let tasks: Vec<Stored> = tasks.into_iter().map(|(stored, _)| stored).collect();
-        for parent in tasks.iter().filter(|parent| parent.flag("split")) {
+        for parent in tasks.iter().filter(|parent| parent.flag(Field::Split)) {
             let (id, state) = (parent.task.id, &parent.lifecycle.state(parent.task.state).name);
             let children = children(parent, &tasks);
             let is_open = children.iter().any(|child| !is_over(child));

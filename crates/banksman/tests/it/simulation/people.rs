@@ -6,6 +6,7 @@
 use banksman::store::batches::{BatchChange, BudgetChange, NewBound};
 use banksman::store::{ClaimRequest, Store, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateActivity};
 use banksman_core::machine::{Actor, Event, Finish, TransitionRequest};
@@ -31,7 +32,7 @@ pub(super) fn person_moves(
     let lifecycle = &stored.lifecycle;
     let ways: Vec<&str> = lifecycle
         .exits(stored.task.state)
-        .filter(|row| row.bound.is_none() && row.roles.contains(&RoleId::HUMAN))
+        .filter(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN))
         .map(|row| row.trigger.as_str())
         .collect();
     if ways.is_empty() {
@@ -70,9 +71,9 @@ pub(super) fn person_says_yes(
     now: Instant,
 ) -> Result<Option<String>, StoreError> {
     let stored = store.task(id)?;
-    let exits = stored.lifecycle.exits(stored.task.state).filter(|row| row.bound.is_none());
+    let exits = stored.lifecycle.exits(stored.task.state).filter(|row| row.timeout.is_none());
     let ways: Vec<&str> = exits.map(|row| row.trigger.as_str()).collect();
-    let is_asked = stored.flag("parts_asked");
+    let is_asked = stored.flag(Field::ChildrenAsked);
     let is_yes = |way: &&&str| YES.contains(*way) || (is_asked && **way == "unblock");
     let Some(way) = ways.iter().find(is_yes) else { return Ok(None) };
     takes(store, &stored, way, now).map(Some)
@@ -105,12 +106,14 @@ fn given(stored: &Stored) -> Map<String, Value> {
         ["unblock_condition", "pr_comments", "blockReason", "approvalRequest", "decisionNote"];
     let mut fields = Map::new();
     for name in words.into_iter().chain(more) {
-        if may_give(lifecycle, name) && lifecycle.fields.get(name) == Some(&Type::Text) {
+        if may_give(lifecycle, name)
+            && lifecycle.fields.get(name).is_some_and(|field| field.kind == Type::Text)
+        {
             fields.insert(name.to_owned(), json!("a person says so"));
         }
     }
     // Where the branch stands for the pull request, it is enough to say yes.
-    let is_merged = stored.text("pr_head").is_none();
+    let is_merged = stored.text(Field::PrHead).is_none();
     let shaped = [
         ("merged", json!(is_merged)),
         ("assigneeIds", json!(["ada"])),
@@ -128,7 +131,8 @@ fn given(stored: &Stored) -> Map<String, Value> {
 }
 
 fn may_give(lifecycle: &Lifecycle, name: &str) -> bool {
-    let is_open = lifecycle.only.get(name).is_none_or(|roles| roles.contains(&RoleId::HUMAN));
+    let field = lifecycle.fields.get(name);
+    let is_open = field.is_some_and(|field| field.may_be_given_by(RoleId::HUMAN));
     lifecycle.fields.contains_key(name) && is_open
 }
 

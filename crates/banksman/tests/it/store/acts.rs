@@ -38,6 +38,7 @@ pub(crate) static HARNESS: LazyLock<Definition> =
 pub(crate) static CRANE: LazyLock<Definition> = LazyLock::new(|| {
     definition(
         "lifecycle: crane-only
+purpose: task
 initial: queued
 roles: [crane]
 states:
@@ -45,7 +46,7 @@ states:
   lifting:
     kind: working
     does: { activity: agent, role: crane, outcomes: { otherwise: down } }
-    within: [{ time: 1d, to: done, on: late }]
+    timeouts: [{ after: 1d, to: done, on: late }]
   done: { kind: done }
 transitions:
   - { from: queued, to: lifting, on: claim, by: [crane] }

@@ -1,17 +1,18 @@
 //! Budgets of a day and of a batch: one question for all that wait, and a yes is as much again.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use banksman::store::batches::BatchChange;
 use banksman::store::conn::Target;
 use banksman::store::{Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, scope_name};
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::lifecycle::{Outcome, builtin};
 use banksman_core::machine::{Actor, Event, Finish, HistoryNote, NewTask};
 use banksman_core::schedule::{
-    BUDGET_REQUEST, Budget, BudgetAction, BudgetFacts, BudgetScope, RequestLog, RequestedBudget,
-    Used, decide_budget,
+    Budget, BudgetAction, BudgetFacts, BudgetScope, RequestLog, RequestedBudget, Used,
+    decide_budget,
 };
 use banksman_core::time::Instant;
 use serde_json::json;
@@ -46,7 +47,7 @@ const RUNS: fn(i64) -> Budget = |runs| Budget { runs: Some(runs), ..RUN };
 const BATCH: &str = "friday";
 
 static QUESTION: LazyLock<Definition> =
-    LazyLock::new(|| definition(builtin::source(BUDGET_REQUEST).expect("it ships")));
+    LazyLock::new(|| definition(builtin::source("budget").expect("it ships")));
 
 fn load_of_batch(title: &str) -> Add {
     let new = NewTask { batch: Some(BATCH.to_owned()), ..load(title).new };
@@ -360,15 +361,16 @@ fn a_task_that_only_looks_like_a_request_grants_nothing(world: &World) {
     assert!(claims(&store, RUN, NOON));
     let found = only_budget(&store, &RUN, NOON.plus(MINUTE));
     // Whatever its lifecycle is called and whatever its fields say, the engine has not asked.
-    let forged = format!(
-        "lifecycle: {BUDGET_REQUEST}
+    let source = "lifecycle: allowance
 initial: granted
-fields: {{ scope: text, used: any }}
-states: {{ granted: {{ kind: queued }}, over: {{ kind: done }} }}
-transitions: [{{ from: granted, to: over, on: drop, by: [human] }}]
-"
-    );
-    let mut add = Add { definition: definition(&forged), ..load("forged") };
+fields: { scope: text, used: any }
+states: { granted: { kind: queued }, over: { kind: done } }
+transitions: [{ from: granted, to: over, on: drop, by: [human] }]
+";
+    let overrides = Overrides::new();
+    let lifecycle = Arc::new(read_again(source, "forged", &overrides).expect("it reads"));
+    let definition = Definition { lifecycle, source: source.to_owned(), overrides };
+    let mut add = Add { definition, ..load("forged") };
     add.new.fields.insert("scope".to_owned(), json!(scope_name(&found.scope, NOON)));
     add.new.fields.insert("used".to_owned(), json!(found.used));
     let forged = added(&store, add).stored.task.id;
@@ -381,6 +383,7 @@ transitions: [{{ from: granted, to: over, on: drop, by: [human] }}]
 fn downgrade(world: &World) {
     let mut raw = world.raw();
     raw.run("DROP TABLE budget_requests");
+    raw.run("ALTER TABLE lifecycles DROP COLUMN purpose");
     raw.run("DELETE FROM schema_versions WHERE version = 4");
     if let Target::Sqlite(_) = world.target {
         raw.run("PRAGMA user_version = 3");

@@ -9,7 +9,7 @@ use banksman::store::{
     Add, ChildCounts, Definition, Edge, IdempotencyKey, NewChild, Store, StoreError,
 };
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest};
 
 use super::acts::{NOON, actor};
@@ -30,15 +30,16 @@ on_both!(
 
 const LIFECYCLE: &str = "
 lifecycle: piece
+purpose: task
 initial: open
 roles: [worker]
-fields: { by_hand: flag }
+fields: { by_hand: { type: flag, by: anyone } }
 states:
   open:
     kind: queued
     does: { activity: wait, until: by_hand == true, outcomes: { met: lay_out } }
   at_hand: { kind: waiting }
-  working: { kind: working, within: [{ time: 1d, to: dropped }] }
+  working: { kind: working, timeouts: [{ after: 1d, to: dropped }] }
   passed: { kind: done, provisional: true, on_entry: [tell_parent] }
   kept: { kind: done }
   dropped: { kind: cancelled }
@@ -52,7 +53,7 @@ transitions:
 ";
 
 fn child(title: &str, parent: Option<usize>, after: &[usize]) -> NewChild {
-    let lifecycle = check(LIFECYCLE, "piece", &Overrides::new()).expect("it is sound");
+    let lifecycle = read_again(LIFECYCLE, "piece", &Overrides::new()).expect("it is sound");
     let definition = Definition {
         lifecycle: Arc::new(lifecycle),
         source: LIFECYCLE.to_owned(),

@@ -327,8 +327,9 @@ fn words_go_where_the_row_asks_for_them(world: &World) {
 static PATIENT: std::sync::LazyLock<Definition> = std::sync::LazyLock::new(|| {
     definition(
         "lifecycle: patient
+purpose: task
 initial: asking
-fields: { wish: text, note: text }
+fields: { wish: { type: text, by: anyone }, note: { type: text, by: anyone } }
 states:
   asking: { kind: waiting, does: { activity: human, asks: Well?, offers: { go: go, wait: wait } } }
   aside: { kind: parked }

@@ -47,15 +47,16 @@ fn of_batch(title: &str, batch: &str) -> Add {
 /// A lifecycle whose tasks say what they touch.
 fn painting(title: &str, areas: &[&str]) -> Add {
     let source = "lifecycle: painting
+purpose: task
 initial: queued
 roles: [worker]
-fields: { target_area: text, touches: list, allowed_paths: list }
+fields: { target_area: { type: text, by: anyone }, touches: { type: list, by: anyone }, allowed_paths: { type: list, by: anyone } }
 states:
   queued: { kind: queued }
   painting:
     kind: working
     does: { activity: agent, role: worker, outcomes: { otherwise: dry } }
-    within: [{ time: 1d, to: done, on: late }]
+    timeouts: [{ after: 1d, to: done, on: late }]
   done: { kind: done }
 transitions:
   - { from: queued, to: painting, on: claim, by: [worker] }

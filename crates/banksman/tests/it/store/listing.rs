@@ -10,8 +10,8 @@ use banksman_core::machine::NewTask;
 use banksman_core::time::Span;
 
 use super::acts::{
-    DAY, HOUR, NOON, add, added, apply, arriving, ask, at_once, claim_first, definition, load,
-    to_asking,
+    DAY, HOUR, NOON, add, added, apply, arriving, ask, at_once, claim_first, definition, fields,
+    load, to_asking,
 };
 use super::on_both;
 use super::world::World;
@@ -84,16 +84,17 @@ fn a_group_and_a_kind_find_all_their_states(world: &World) {
     let arrive = |title: &str, state: &str| {
         let mut add = arriving(&judged, state, None);
         add.new.title = title.to_owned();
+        add.new.fields = fields(&[("feedback", "too loud")]);
         added(&store, add);
     };
     arrive("judge", "blocked(awaiting_judge)");
     arrive("quota", "blocked(quota_wait)");
-    arrive("issue", "blocked(issue_linking)");
+    arrive("rework", "blocked(needs_rework)");
     arrive("new", "queued");
     let by = |state: &str| listed(&store, &Filter { state: some(state), ..Filter::default() });
     assert_eq!(by("blocked(quota_wait)"), ["quota"]);
     // The group and the kind have the same name, and the group also holds a state of another kind.
-    assert_eq!(by("blocked"), ["issue", "quota", "judge"]);
+    assert_eq!(by("blocked"), ["rework", "quota", "judge"]);
     assert_eq!(by("reviewing"), ["judge"]);
     assert_eq!(by("queued"), ["new"]);
 }

@@ -340,7 +340,7 @@ impl Pair {
         let lifecycle = &self.model.lifecycle;
         let ways: Vec<_> = lifecycle
             .exits(self.model.twins[&id].task.state)
-            .filter(|row| row.bound.is_none())
+            .filter(|row| row.timeout.is_none())
             .collect();
         let row = ways.get(usize::from(way) % ways.len().max(1))?;
         let role = match row.roles.get(usize::from(by) % (row.roles.len() + 1)) {

@@ -6,6 +6,7 @@ use banksman::store::{Dispatch, NodeTime, PastRun, PauseRequest, RunEnd, Store, 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::contract::Purpose;
 use banksman_core::machine::{Effect, Event, Finish, RejectReason, STALE_WRITE};
 use banksman_core::time::{Instant, Span};
 
@@ -108,7 +109,7 @@ fn an_unknown_word_in_the_row_of_a_run_is_damage(world: &World) {
     let run = start(&store, "n1", NOON);
     store.end_run(id, known(run.epoch), NOON).unwrap();
     for (column, word, what) in
-        [("level", "proven", "proof level"), ("class", "agent_crash", "class of failures")]
+        [("level", "proven", "proof level"), ("class", "agent_crash", "failure class")]
     {
         world.raw().run(&format!("UPDATE runs SET {column} = '{word}'"));
         let damage = store.past_runs(id, 1).expect_err("it is damaged").to_string();
@@ -233,7 +234,7 @@ fn a_lease_that_is_lost_is_not_renewed(world: &World) {
     for _ in 0..2 {
         match store.renew(run, TTL, true, NOON) {
             Err(StoreError::Rejected(rejected)) => {
-                assert_eq!(rejected.why, RejectReason::StaleLease)
+                assert_eq!(rejected.why, RejectReason::StaleLease);
             }
             other => panic!("{other:?}"),
         }
@@ -325,6 +326,7 @@ fn what_waits_for_a_worker_is_found(world: &World) {
     let store = world.open();
     let hiring = definition(
         "lifecycle: hiring
+purpose: task
 initial: queued
 roles: [worker]
 states:
@@ -396,12 +398,12 @@ fn what_runs_of_a_role_used_is_averaged(world: &World) {
         store.end_run(task, end, NOON.plus(Span(minutes * MINUTE.0))).unwrap();
     }
     run(&["coder"]);
-    let past = store.past_of_roles("harness").unwrap();
+    let past = store.past_of_roles(Purpose::Task).unwrap();
     let tester = RoleAverage { runs: 3, millis: 3 * MINUTE.0, priced: 2, cost_micros: Some(2_500) };
     let coder = RoleAverage { runs: 1, millis: 2 * MINUTE.0, priced: 0, cost_micros: None };
     let expected = [("coder".to_owned(), coder), ("tester".to_owned(), tester)];
     assert_eq!(past.into_iter().collect::<Vec<_>>(), expected);
-    assert!(store.past_of_roles("crane-only").unwrap().is_empty());
+    assert!(store.past_of_roles(Purpose::Review).unwrap().is_empty());
 }
 
 /// Three runs of one project: one that has ended, one that was stopped and one that goes on,

@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store::batches::Batch",
             "store::runs",
             "store::Edge",
-            "store::Entry",
+            "store::HistoryEntry",
             "store::hex",
             "config",
         ],
@@ -78,38 +78,38 @@ const MAY_ALSO_USE: &[(&str, &str)] = &[
     // itself.
     ("crates/banksman/src/cli/log.rs", "exec::agent"),
     ("crates/banksman/src/cli/log.rs", "exec::keeper"),
-    ("crates/banksman/src/cli/log.rs", "exec::plan"),
+    ("crates/banksman/src/cli/log.rs", "exec::job"),
     ("crates/banksman/src/cli/log.rs", "exec::site::LocalSite"),
-    ("crates/banksman/src/cli/log/render.rs", "exec::agent::Seen"),
+    ("crates/banksman/src/cli/log/render.rs", "exec::agent::AgentEvent"),
     ("crates/banksman/src/cli/log/tail.rs", "exec::keeper::FileError"),
-    ("crates/banksman/src/cli/log/follow.rs", "exec::keeper::Folder"),
-    ("crates/banksman/src/cli/log/follow.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/log/follow.rs", "exec::keeper::JobFolder"),
+    ("crates/banksman/src/cli/log/follow.rs", "exec::job::JobId"),
     ("crates/banksman/src/cli/log/follow.rs", "exec::site::LocalSite"),
     ("crates/banksman/src/cli/status.rs", "exec::keeper"),
-    ("crates/banksman/src/cli/status.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/status.rs", "exec::job::JobId"),
     ("crates/banksman/src/cli/status.rs", "exec::site::LocalSite"),
     ("crates/banksman/src/cli/status.rs", "exec::worktree::mark"),
     ("crates/banksman/src/cli/status.rs", "exec::worktree::removal"),
     ("crates/banksman/src/cli/attach.rs", "exec::agent"),
-    ("crates/banksman/src/cli/attach.rs", "exec::keeper::Folder"),
-    ("crates/banksman/src/cli/attach.rs", "exec::plan"),
+    ("crates/banksman/src/cli/attach.rs", "exec::keeper::JobFolder"),
+    ("crates/banksman/src/cli/attach.rs", "exec::job"),
     // Looks whether the files are there that a workflow speaks of.
     ("crates/banksman/src/cli/workflow/lint.rs", "exec::files::missing"),
     // Keeps a copy of the file where people look for it.
     ("crates/banksman/src/cli/workflow/run.rs", "exec::mailbox"),
     // Opens a window for a person who asked for one.
     ("crates/banksman/src/cli/attach.rs", "exec::window"),
-    ("crates/banksman/src/cli/attach.rs", "exec::process::Plain"),
+    ("crates/banksman/src/cli/attach.rs", "exec::process::PlainRunner"),
     ("crates/banksman/src/cli/attach.rs", "exec::process::quoted"),
     // Reads and writes the file of the daily note.
     ("crates/banksman/src/cli/daily.rs", "exec::note"),
     // Shows the changes that a person decides on.
     ("crates/banksman/src/cli/decisions/triage.rs", "exec::git::Git"),
-    ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::Plain"),
+    ("crates/banksman/src/cli/decisions/triage.rs", "exec::process::PlainRunner"),
     // Asks the engine what it would tell an agent.
     ("crates/banksman/src/cli/prompts/render.rs", "engine"),
     // Tells keepers to end, as an engine would, when no engine is at work.
-    ("crates/banksman/src/cli/down.rs", "exec::plan::JobId"),
+    ("crates/banksman/src/cli/down.rs", "exec::job::JobId"),
     ("crates/banksman/src/cli/down.rs", "exec::site"),
 ];
 

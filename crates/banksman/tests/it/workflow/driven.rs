@@ -217,11 +217,11 @@ fn who_reports_in_vain_again_and_again_leaves_it_to_a_person() {
     let stage = driven("outputs: [a.txt]");
     for _ in 0..9 {
         let said = stage.refused(&["workflow", "report", "A", "done"]);
-        assert!(said.contains("mend it and report again"), "{said}");
+        assert!(said.contains("fix it and report again"), "{said}");
     }
     let said = stage.refused(&["workflow", "report", "A", "done"]);
     assert!(
-        said.contains("a person has to say how it goes on: banksman workflow next t1"),
+        said.contains("a person must decide how to continue: banksman workflow next t1"),
         "{said}"
     );
     assert!(stage.step_is("w", "A", "gate(human)"));

@@ -91,6 +91,6 @@ fn a_file_from_elsewhere_is_kept_where_people_look_and_nothing_is_overwritten() 
     let output = stage.banksman(&["workflow", "run", "--detach", "docs/phase-4.yaml"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("holds another text and stays as it is"), "{said}");
+    assert!(said.contains("differs and was not overwritten"), "{said}");
     assert_eq!(stage.file(&kept), EXAMPLE);
 }

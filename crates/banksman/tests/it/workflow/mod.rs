@@ -18,7 +18,6 @@ mod gates;
 mod judged;
 mod killing;
 mod logged;
-mod names;
 mod nodes;
 mod panels;
 mod proving;
@@ -302,7 +301,7 @@ impl Bench {
     /// Tasks of reviewers with their states, in the order in which they were asked.
     pub(crate) fn assignments(&self) -> Vec<String> {
         let mut assignments: Vec<Stored> = tasks(&self.driver.store);
-        assignments.retain(|stored| stored.lifecycle.id == "seat");
+        assignments.retain(|stored| stored.lifecycle.id == "review");
         assignments.sort_by_key(|stored| stored.task.id);
         assignments.iter().map(|seat| state_of(seat).to_owned()).collect()
     }

@@ -22,10 +22,10 @@ fn reply(word: &str, why: &str) -> String {
 /// The seats of all gates: who, in which round, and how it ended.
 fn assignments(bench: &Bench) -> Vec<String> {
     let mut assignments: Vec<Stored> = tasks(&bench.driver.store);
-    assignments.retain(|stored| stored.lifecycle.id == "seat");
+    assignments.retain(|stored| stored.lifecycle.id == "review");
     assignments.sort_by_key(|stored| stored.task.id);
     let line = |seat: &Stored| {
-        format!("{} {} {}", field(seat, "seat"), seat.task.fields["round"], state_of(seat))
+        format!("{} {} {}", field(seat, "reviewer"), seat.task.fields["round"], state_of(seat))
     };
     assignments.iter().map(line).collect()
 }

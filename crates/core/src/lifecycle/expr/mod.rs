@@ -125,6 +125,14 @@ impl Expr {
         names.into_iter()
     }
 
+    /// The fields that it compares with a text that is written out.
+    #[must_use]
+    pub fn fields_compared_with_text(&self) -> Vec<&[String]> {
+        let mut fields = Vec::new();
+        self.root.collect_compared(&mut fields);
+        fields
+    }
+
     /// The path of the field when the expression is exactly `set(field)`.
     #[must_use]
     pub fn as_set(&self) -> Option<&[String]> {
@@ -223,6 +231,49 @@ enum Additive {
 }
 
 impl Node {
+    fn collect_compared<'a>(&'a self, fields: &mut Vec<&'a [String]>) {
+        match self {
+            Self::Literal(_) | Self::Name(_) => {}
+            Self::List(nodes) | Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.collect_compared(fields));
+            }
+            Self::Not(node) | Self::IsSet(node) | Self::Count(node) => {
+                node.collect_compared(fields);
+            }
+            Self::Compare { left, right, .. } => {
+                let sides = [(left, right), (right, left)];
+                let named = sides.iter().filter(|(_, other)| other.is_written_text());
+                fields.extend(named.filter_map(|(node, _)| {
+                    if let Self::Name(name) = &***node { name.field() } else { None }
+                }));
+            }
+            Self::Sum { first, rest } => {
+                first.collect_compared(fields);
+                rest.iter().for_each(|(_, node)| node.collect_compared(fields));
+            }
+            Self::Has { list, value, .. } => {
+                list.collect_compared(fields);
+                value.collect_compared(fields);
+            }
+        }
+    }
+
+    fn is_written_text(&self) -> bool {
+        match self {
+            Self::Literal(value) => value.is_string(),
+            Self::List(items) => items.iter().any(Self::is_written_text),
+            Self::Name(_)
+            | Self::Not(_)
+            | Self::All(_)
+            | Self::Any(_)
+            | Self::Compare { .. }
+            | Self::Sum { .. }
+            | Self::IsSet(_)
+            | Self::Count(_)
+            | Self::Has { .. } => false,
+        }
+    }
+
     fn collect_names<'a>(&'a self, names: &mut Vec<&'a ResolvedName>) {
         match self {
             Self::Literal(_) => {}

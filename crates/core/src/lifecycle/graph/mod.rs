@@ -107,7 +107,7 @@ impl Merge {
 /// `reached` is the counter whose limit the move reaches, so that it leads elsewhere.
 fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counter>) -> Cause {
     let mut what = transition.trigger.clone();
-    if let Some(bound) = transition.bound {
+    if let Some(bound) = transition.timeout {
         what = format!("{what} {}", bound.time);
     }
     if let Some(counter) = reached {
@@ -116,11 +116,11 @@ fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counte
             None => format!("{what}, {} at its limit", counter.name),
         };
     }
-    let note = match transition.bound.map(|bound| bound.since) {
+    let note = match transition.timeout.map(|bound| bound.since) {
         Some(Since::Progress) => " without progress",
         Some(Since::Entry) | None => "",
     };
-    let timed_by_system = transition.bound.is_some() && transition.roles == [RoleId::SYSTEM];
+    let timed_by_system = transition.timeout.is_some() && transition.roles == [RoleId::SYSTEM];
     let roles = transition.roles.iter().map(|role| lifecycle.role_name(*role).to_owned());
     let who = if timed_by_system { Vec::new() } else { roles.collect() };
     Cause { what, who, note }

@@ -13,6 +13,8 @@ use crate::draw::words::fitted;
 
 const SMALL: &str = "
 lifecycle: small
+
+purpose: task
 about: A change that is reviewed.
 initial: queued
 roles: [worker]
@@ -26,13 +28,13 @@ states:
     kind: working
     about: An agent is at work.
     does: { activity: agent, role: worker, outcomes: { otherwise: submit } }
-    within: [{ time: 24h, since: progress, to: failed, on: stalled, set: { diagnostic: stalled } }]
+    timeouts: [{ after: 24h, since: progress, to: failed, on: stalled, set: { diagnostic: stalled } }]
   review:
     kind: reviewing
-    within: [{ time: 7d, to: failed, set: { diagnostic: nobody reviewed } }]
+    timeouts: [{ after: 7d, to: failed, set: { diagnostic: nobody reviewed } }]
   blocked(outside):
     kind: blocked
-    within: [{ time: 14d, to: failed, set: { diagnostic: blocked } }]
+    timeouts: [{ after: 14d, to: failed, set: { diagnostic: blocked } }]
   done: { kind: done }
   failed: { kind: failed, requires: [diagnostic] }
 transitions:
@@ -44,7 +46,7 @@ transitions:
   - { from: blocked(outside), to: [prior], on: unblock, by: [human] }
   - { from: review, to: done, on: approve, by: [human] }
   - { from: review, to: working, on: revise, by: [human], count: [rounds] }
-  - { from: failed, to: queued, on: retry, by: [human], renew: [rounds] }
+  - { from: failed, to: queued, on: retry, by: [human], reset: [rounds] }
 ";
 
 fn checked(source: &str) -> Lifecycle {

@@ -243,7 +243,7 @@ fn advance(
     while let Some(open) = wire {
         match open.poll_message(context) {
             Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => {
-                on_notification(&notification)
+                on_notification(&notification);
             }
             Poll::Ready(Some(Ok(_))) => {}
             Poll::Ready(Some(Err(_)) | None) => *wire = None,

@@ -1,4 +1,4 @@
-//! The rules of a review: one answer, three attempts, and never an invented answer.
+//! The rules of a review: one answer, three chances, and never an answer that nobody gave.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, Setting};
@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::walk::{born, builtin_with};
 use crate::world::World;
 
-/// A review of a task's panel.
-fn seat(settings: &[(&str, Setting)]) -> World {
+/// One reviewer of a task's panel.
+fn review(settings: &[(&str, Setting)]) -> World {
     let new = NewTask { parent: Some(TaskId(9)), ..NewTask::default() };
-    born(builtin_with("seat", settings), new)
+    born(builtin_with("review", settings), new)
 }
 
 fn reviewing(world: &mut World) {
@@ -26,7 +26,7 @@ fn rests_longer(world: &mut World) {
 
 #[test]
 fn three_misses_with_a_rest_of_30_and_of_60_seconds_are_silence() {
-    let mut world = seat(&[]);
+    let mut world = review(&[]);
     reviewing(&mut world);
     world.times_out("10min", "resting(once)");
     world.times_out("30s", "pending");
@@ -42,7 +42,7 @@ fn three_misses_with_a_rest_of_30_and_of_60_seconds_are_silence() {
 
 #[test]
 fn with_one_chance_only_the_first_miss_is_silence() {
-    let mut world = seat(&[("max_misses", Setting::Number(1.0))]);
+    let mut world = review(&[("max_misses", Setting::Number(1.0))]);
     reviewing(&mut world);
     let step = world.times_out("10min", "silent");
     assert_eq!(step.effects, [Effect::Stop { epoch: 1 }, Effect::TellParent, Effect::CleanUp]);
@@ -50,13 +50,13 @@ fn with_one_chance_only_the_first_miss_is_silence() {
 }
 
 #[test]
-fn nobody_is_free_and_the_seat_stays_empty() {
-    seat(&[]).times_out("30min", "silent");
+fn nobody_is_free_and_there_is_no_answer() {
+    review(&[]).times_out("30min", "silent");
 }
 
 #[test]
 fn an_answer_comes_from_the_run_and_from_nobody_else() {
-    let mut world = seat(&[]);
+    let mut world = review(&[]);
     reviewing(&mut world);
     world.refused("human:kim", "on answered", json!({ "answer": { "verdict": "APPROVE" } }));
     world.refused("reviewer:ada", "to answered", json!({ "answer": { "verdict": "APPROVE" } }));
@@ -67,7 +67,7 @@ fn an_answer_comes_from_the_run_and_from_nobody_else() {
 
 #[test]
 fn a_success_without_an_answer_is_none() {
-    let mut world = seat(&[]);
+    let mut world = review(&[]);
     reviewing(&mut world);
     world.ends(Outcome::Succeeded, "I approve", json!({}), "resting(once)");
 }

@@ -1,3 +1,8 @@
+ALTER TABLE lifecycles ADD COLUMN purpose TEXT NOT NULL DEFAULT 'task'
+--;
+UPDATE lifecycles SET purpose = CASE id WHEN 'leaf' THEN 'subtask' WHEN 'workflow' THEN 'workflow'
+    WHEN 'step' THEN 'step' WHEN 'seat' THEN 'review' WHEN 'allowance' THEN 'budget' ELSE 'task' END
+--;
 CREATE TABLE budget_requests (
     scope TEXT NOT NULL,
     number {int} NOT NULL CHECK (number >= 1),

@@ -1,0 +1,208 @@
+//! Proofs that a lifecycle and the program keep their contract, both ways: what the purpose demands
+//! is there, and what the lifecycle leaves to the system is something that the program does.
+
+use super::contract::{
+    CounterName, Field, FiredBy, Purpose, Rule, SettingName, SettingShape, Trigger, Writer,
+};
+use super::expr::Type;
+use super::problem::Problem;
+use super::prove::{Proof, at, routes};
+use super::{FieldUpdates, FieldWriters, RoleId, Setting, StateKind, Transition};
+
+impl Proof<'_> {
+    pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
+        self.demands_are_met(found);
+        self.names_are_not_taken(found);
+        self.types_are_those_of_the_contract(found);
+        self.system_triggers_are_fired(found);
+        self.fields_can_be_set(found);
+        self.prose_is_not_compared(found);
+        self.engine_lifecycles_keep_their_purpose(found);
+    }
+
+    fn demands_are_met(&self, found: &mut Vec<Problem>) {
+        let lifecycle = self.lifecycle;
+        let mut missing = |what: &str, name: &str, about: &str, help: String| {
+            let message =
+                format!("the purpose `{}` demands the {what} `{name}`", lifecycle.purpose);
+            found.push(at(lifecycle.line, message, &format!("{help}: {about}")));
+        };
+        for rule in demanded(Field::RULES, lifecycle.purpose) {
+            if !lifecycle.fields.contains_key(rule.name) {
+                let help = format!("add `{}: {}`", rule.name, rule.item.shape().describe());
+                missing("field", rule.name, rule.about, help);
+            }
+        }
+        for rule in demanded(Trigger::RULES, lifecycle.purpose) {
+            let fits = |row: &Transition| row.trigger == rule.name && row.timeout.is_none();
+            if !lifecycle.transitions.iter().any(fits) {
+                missing("trigger", rule.name, rule.about, "add a transition with it".to_owned());
+            }
+        }
+        for rule in demanded(CounterName::RULES, lifecycle.purpose) {
+            if !lifecycle.counters.iter().any(|counter| counter.name == rule.name) {
+                missing("counter", rule.name, rule.about, format!("add `{}: {{}}`", rule.name));
+            }
+        }
+        for rule in demanded(SettingName::RULES, lifecycle.purpose) {
+            let fits = match (rule.item.detail(), lifecycle.settings.get(rule.name)) {
+                (SettingShape::Time, Some(Setting::Time(_)))
+                | (SettingShape::Number, Some(Setting::Number(_)))
+                | (SettingShape::Flag, Some(Setting::Flag(_))) => true,
+                (
+                    SettingShape::Time | SettingShape::Number | SettingShape::Flag,
+                    Some(_) | None,
+                ) => false,
+            };
+            if !fits {
+                let example = match rule.item.detail() {
+                    SettingShape::Time => "30min",
+                    SettingShape::Number => "3",
+                    SettingShape::Flag => "true",
+                };
+                let help = format!("add `{}: {example}`", rule.name);
+                missing("setting", rule.name, rule.about, help);
+            }
+        }
+    }
+
+    /// A name with a meaning for another purpose would mislead whoever reads the lifecycle.
+    fn names_are_not_taken(&self, found: &mut Vec<Problem>) {
+        let purpose = self.lifecycle.purpose;
+        for (name, field) in &self.lifecycle.fields {
+            let Some(known) = Field::named(name) else { continue };
+            if !known.rule().purposes.contains(&purpose) {
+                let others = listed(known.rule().purposes);
+                let message = format!(
+                    "`{name}` is a field of the engine in lifecycles of the purpose {others}"
+                );
+                found.push(at(field.line, message, "choose another name"));
+            }
+        }
+    }
+
+    fn types_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
+        for (name, field) in &self.lifecycle.fields {
+            let Some(known) = Field::named(name) else { continue };
+            if !known.shape().fits(&field.kind) {
+                let wanted = known.shape().describe();
+                let message = format!(
+                    "the engine expects `{name}` to be `{wanted}`, but it is {}",
+                    field.kind.describe()
+                );
+                found.push(at(field.line, message, &format!("write `{name}: {wanted}`")));
+            }
+        }
+    }
+
+    /// A row that only the system may take is dead unless something fires its trigger.
+    fn system_triggers_are_fired(&self, found: &mut Vec<Problem>) {
+        for row in self.lifecycle.transitions.iter().filter(|row| !self.can_be_taken(row)) {
+            let from = &self.lifecycle.state(row.from).name;
+            let message = format!(
+                "only the system may take `{}` from `{from}`, but nothing fires it there",
+                row.trigger
+            );
+            let help = "route an outcome of the state to it, add a role to its `by`, or remove it";
+            found.push(at(row.line, message, help));
+        }
+    }
+
+    /// Whether somebody or something can take the row, whatever its guards say.
+    pub(super) fn can_be_taken(&self, row: &Transition) -> bool {
+        let from = self.lifecycle.state(row.from);
+        let routed = || {
+            from.does.as_ref().is_some_and(|does| {
+                // An activity that could not even be tried ends in `otherwise`, too.
+                does.otherwise.as_deref() == Some(&row.trigger)
+                    || routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
+            })
+        };
+        let fired = || {
+            let known = Trigger::named(&row.trigger);
+            let known = known.filter(|known| known.detail() == FiredBy::Engine);
+            known.is_some_and(|known| known.rule().purposes.contains(&self.lifecycle.purpose))
+        };
+        let asks_for_budget =
+            || from.kind == StateKind::Queued && self.lifecycle.asks_for_budget(&row.trigger);
+        row.timeout.is_some()
+            || row.roles != [RoleId::SYSTEM]
+            || routed()
+            || fired()
+            || asks_for_budget()
+    }
+
+    /// A field that nothing sets is dead, and so is every guard that reads it.
+    fn fields_can_be_set(&self, found: &mut Vec<Problem>) {
+        let lifecycle = self.lifecycle;
+        let sets = |changes: &FieldUpdates, name: &str| {
+            changes.set.contains_key(name) || changes.compute.contains_key(name)
+        };
+        for (name, field) in &lifecycle.fields {
+            let by_somebody = field.by != FieldWriters::Roles(Vec::new());
+            let by_row = || lifecycle.transitions.iter().any(|row| sets(&row.changes, name));
+            let by_counter =
+                || lifecycle.counters.iter().any(|counter| sets(&counter.changes, name));
+            let by_program = || {
+                let known = Field::named(name).filter(|known| known.writer() != Writer::Lifecycle);
+                known.is_some_and(|known| known.rule().purposes.contains(&lifecycle.purpose))
+            };
+            if !by_somebody && !by_program() && !by_row() && !by_counter() {
+                let message = format!("nothing can set the field `{name}`");
+                let help = "name the roles that may: `by: [human]`; or set it on a transition, or remove it";
+                found.push(at(field.line, message, help));
+            }
+        }
+    }
+
+    /// A condition on the words of a message breaks when somebody improves the message.
+    fn prose_is_not_compared(&self, found: &mut Vec<Problem>) {
+        let lifecycle = self.lifecycle;
+        let of_rows = lifecycle
+            .transitions
+            .iter()
+            .flat_map(|row| row.guards.iter().map(|guard| (row.line, &guard.that)));
+        let of_states = lifecycle.states.iter().flat_map(|state| {
+            let does = state.does.iter().flat_map(|does| does.until.iter().chain(&does.when));
+            let remind = state.remind.iter().filter_map(|remind| remind.when.as_ref());
+            let requires = state.requires.iter().map(|requirement| &requirement.that);
+            does.chain(remind).chain(requires).map(|expr| (state.line, expr))
+        });
+        for (line, expr) in of_rows.chain(of_states) {
+            for path in expr.fields_compared_with_text() {
+                let [name] = path else { continue };
+                if lifecycle.fields.get(name).is_some_and(|field| field.kind == Type::Text) {
+                    let message = format!(
+                        "`{name}` is text for people; a condition on it breaks when the words change"
+                    );
+                    let help = "declare a field with the cases, such as `cause: [unanswered, failed]`, and compare that";
+                    found.push(at(line, message, help));
+                }
+            }
+        }
+    }
+
+    fn engine_lifecycles_keep_their_purpose(&self, found: &mut Vec<Problem>) {
+        let own = |purpose: &Purpose| purpose.engine_lifecycle() == Some(&self.lifecycle.id);
+        let Some(wanted) = Purpose::ALL.into_iter().find(own) else { return };
+        if wanted != self.lifecycle.purpose {
+            let message = format!(
+                "the engine creates tasks of the lifecycle `{}` itself, for the purpose `{wanted}`",
+                self.lifecycle.id
+            );
+            let help = format!("choose another id, or write `purpose: {wanted}` to replace it");
+            found.push(at(self.lifecycle.line, message, &help));
+        }
+    }
+}
+
+fn demanded<T>(
+    rules: &'static [Rule<T>],
+    purpose: Purpose,
+) -> impl Iterator<Item = &'static Rule<T>> {
+    rules.iter().filter(move |rule| rule.demanded_by.contains(&purpose))
+}
+
+fn listed(purposes: &[Purpose]) -> String {
+    purposes.iter().map(|purpose| purpose.as_str()).collect::<Vec<_>>().join(", ")
+}
