@@ -105,7 +105,7 @@ fn assert_paused_without_a_time(harness: &Harness) {
     let until: Instant = account["pausedUntil"].as_str().expect("a time").parse().unwrap();
     assert!(until > harness.receipt("r1.1").ended_at, "{account}\n{}", harness.story());
     let reason = account["reason"].to_string();
-    assert!(reason.contains("quota hit, no reset time was named"), "{account}");
+    assert!(reason.contains("quota hit without a reset time"), "{account}");
     assert_eq!(harness.server.turns().len(), 1, "nobody was sent against the wall");
 }
 
