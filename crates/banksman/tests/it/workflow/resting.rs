@@ -48,7 +48,7 @@ fn a_step_that_is_tried_again_says_when() {
         next.contains("A: it is tried again at ") && next.contains("or now: banksman retry t2\n"),
         "{next}"
     );
-    assert!(bench.harness.ok(&["workflow", "status"]).contains("  tried again at "));
+    assert!(bench.harness.ok(&["workflow", "status"]).contains("  retry at "));
 }
 
 fn goes_on(bench: &Bench) {

@@ -34,7 +34,10 @@ fn without_a_word_it_goes_on_after_the_window() {
     assert_eq!(bench.state("A"), "gate(veto)", "the window is not over");
     assert_eq!(bench.starts(), ["A.1", "G.1"]);
     let status = bench.harness.ok(&["workflow", "status"]);
-    assert!(status.contains("goes on at ") && status.contains(" unless you say no\n"), "{status}");
+    assert!(
+        status.contains("continues at ") && status.contains(" unless you veto it\n"),
+        "{status}"
+    );
     let next = bench.harness.ok(&["workflow", "next"]);
     assert!(next.contains("a person may say no until "), "{next}");
     bench.driver.pass(Span(180_000));
@@ -122,7 +125,7 @@ fn nobody_vetoes_what_an_agent_decides_alone() {
     let bench = Bench::new(&spec("1h").replace("level: notify, veto_window: 1h", "level: auto"));
     bench.holds("B.1");
     bench.until_started("B.1");
-    assert_refused(&bench, &["G", "veto", "--note", "no"], "Only what people were told of");
+    assert_refused(&bench, &["G", "veto", "--note", "no"], "Only a step that people were told of");
     bench.go("B.1");
     bench.until_over("complete");
 }
