@@ -1,6 +1,7 @@
 //! `banksman demo`: runs eight tasks with scripted agents in real worktrees, without keys or
 //! network, in under a minute.
 
+use banksman_core::lifecycle::contract::Field;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -194,9 +195,12 @@ fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
     let library = Library::new(Some(folder), std::collections::BTreeMap::new());
     for demo_task in &TASKS {
         let mut fields = Map::new();
-        fields.insert("allowed_paths".to_owned(), json!([demo_task.path]));
-        fields.insert("target_area".to_owned(), json!(demo_task.path));
-        fields.insert("verify".to_owned(), json!([format!("sh tests/run.sh {}", demo_task.name)]));
+        fields.insert(Field::AllowedPaths.to_string(), json!([demo_task.path]));
+        fields.insert(Field::TargetArea.to_string(), json!(demo_task.path));
+        fields.insert(
+            Field::Verify.to_string(),
+            json!([format!("sh tests/run.sh {}", demo_task.name)]),
+        );
         let request = AddRequest {
             title: demo_task.title.to_owned(),
             body: format!(

@@ -3,7 +3,7 @@
 use banksman_core::failure::FailureClass;
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::panel::fields::REVIEW_FIELDS;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::time::Instant;
 use clap::Args;
 use serde_json::Value;
@@ -38,6 +38,8 @@ pub(super) struct ShowArgs {
     actor: ActorArgs,
 }
 
+/// Printed in words above the other fields.
+const REVIEW_FIELDS: [Field; 2] = [Field::Verdicts, Field::Concerns];
 /// How many children are shown.
 const CHILDREN: usize = 20;
 /// How many runs are shown; `log --run N` finds the others.
@@ -129,7 +131,9 @@ fn facts(
         );
     }
     // The verdicts are printed above, in words.
-    let is_above = |name: &str, value: &Value| REVIEW_FIELDS.contains(&name) && value.is_array();
+    let is_above = |name: &str, value: &Value| {
+        REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array()
+    };
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
         let text = match value {
             Value::String(text) => text.clone(),

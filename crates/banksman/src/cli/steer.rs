@@ -2,6 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::machine::DELAY_SKIPPED;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -91,7 +92,7 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure
     let store = context.store()?;
     context.refuse_decision_by_run(&store, DecisionRef::Task(args.id))?;
     let known = store.task(args.id)?.lifecycle;
-    let fields = known_fields(&known, &[("confirmation", args.confirm.as_deref())]);
+    let fields = known_fields(&known, &[(Field::Confirmation, args.confirm.as_deref())]);
     let (id, actor) = (args.id, context.actor(None));
     match tasks::retry(&store, id, &actor, fields, context.now) {
         Ok(moved) => {
@@ -108,23 +109,23 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
     // Lifecycles keep a person's text in different fields; unknown ones are left out.
     let note = args.note.as_deref();
-    steer(context, args.id, "unblock", &[("note", note), ("feedback", note)])
+    steer(context, args.id, Trigger::Unblock, &[(Field::Note, note), (Field::Feedback, note)])
 }
 
 pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit, Failure> {
-    steer(context, args.id, "cancel", &[("reason", Some(&args.reason))])
+    steer(context, args.id, Trigger::Cancel, &[(Field::Reason, Some(&args.reason))])
 }
 
 fn steer(
     context: &Context,
     id: TaskId,
-    trigger: &str,
-    given: &[(&str, Option<&str>)],
+    trigger: Trigger,
+    given: &[(Field, Option<&str>)],
 ) -> Result<Exit, Failure> {
     let fields = known_fields(&context.store()?.task(id)?.lifecycle, given);
     let request = MoveRequest {
         to: None,
-        trigger: Some(trigger.to_owned()),
+        trigger: Some(trigger.to_string()),
         fields,
         key: None,
         epoch: None,
@@ -134,11 +135,11 @@ fn steer(
 }
 
 /// Keeps only the fields that the lifecycle declares.
-fn known_fields(lifecycle: &Lifecycle, given: &[(&str, Option<&str>)]) -> Map<String, Value> {
+fn known_fields(lifecycle: &Lifecycle, given: &[(Field, Option<&str>)]) -> Map<String, Value> {
     let mut fields = Map::new();
-    for (name, value) in given {
-        if let Some(value) = value.filter(|_| lifecycle.fields.contains_key(*name)) {
-            fields.insert((*name).to_owned(), Value::from(value));
+    for (field, value) in given {
+        if let Some(value) = value.filter(|_| lifecycle.has_field(*field)) {
+            fields.insert(field.name_in(lifecycle).to_owned(), Value::from(value));
         }
     }
     fields

@@ -276,14 +276,14 @@ pub(super) fn checks(
 /// The checks in the task's fields and in the settings.
 fn own_checks(task: &Task, agents: &Agents) -> Verification {
     let verify = &agents.verify;
-    let own = |name: &str| texts(task.fields.get(name));
+    let own = |field: Field| texts(task.fields.get(field.name()));
     let or = |own: Vec<String>, other: &[String]| if own.is_empty() { other.to_vec() } else { own };
     let mut denied_paths = verify.denied_paths.clone();
-    denied_paths.extend(own("denied_paths"));
+    denied_paths.extend(own(Field::DeniedPaths));
     Verification {
-        commands: or(own("verify"), &verify.commands),
+        commands: or(own(Field::Verify), &verify.commands),
         timeout_ms: verify.timeout.0,
-        allowed_paths: or(own("allowed_paths"), &verify.allowed_paths),
+        allowed_paths: or(own(Field::AllowedPaths), &verify.allowed_paths),
         denied_paths,
         ..Verification::default()
     }

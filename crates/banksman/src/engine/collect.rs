@@ -1,6 +1,7 @@
 //! Collects jobs that have ended: what came of each becomes an event of its task.
 
 use banksman_core::failure;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{ActivityReport, Event};
 use banksman_core::receipt::{EndCause, MergeReport, Receipt, Usage};
@@ -120,8 +121,8 @@ impl<'a> Collect<'a> {
             return Ok(if manual { "laid out" } else { "came late" }.to_owned());
         };
         let mut fields = Map::new();
-        if outcome == Outcome::Merged && stored.lifecycle.fields.contains_key("merged") {
-            fields.insert("merged".to_owned(), json!(true));
+        if outcome == Outcome::Merged && stored.lifecycle.has_field(Field::Merged) {
+            fields.extend([stored.entry(Field::Merged, json!(true))]);
         }
         // For any other task this would count its reviews.
         if workflow_of(&stored).is_some() {

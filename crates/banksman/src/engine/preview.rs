@@ -3,6 +3,7 @@
 //! started.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, Outcome, State};
 use banksman_core::machine::{Actor, Claim, Event, StepResult, Task, WaitStatus, step, waits};
 use banksman_core::panel::registry::Reviewer;
@@ -169,7 +170,7 @@ impl<'a> Previews<'a> {
             Some(Activity::Panel) => {
                 let reviews = self.store.children(claimed.task.id)?;
                 let reviews =
-                    reviews.iter().filter(|review| review.task.fields.contains_key("asked_at"));
+                    reviews.iter().filter(|review| review.value(Field::AskedAt).is_some());
                 let open = reviews.filter(|review| !review.state().terminal);
                 let open: Vec<String> = open.map(|review| review.task.id.to_string()).collect();
                 let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();

@@ -14,7 +14,7 @@ use banksman_core::machine::{CounterValue, Event};
 use banksman_core::time::Instant;
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{self, Signal, Workflow};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::event::{ask, request};
 use super::job::JobSpecs;
@@ -432,8 +432,8 @@ fn joined(before: &str, new: &str) -> String {
 fn line(step: &StepTask, entry: &HistoryEntry) -> String {
     let record = &entry.record;
     let from = record.from.as_deref().unwrap_or("nothing");
-    let text = |name: &str| record.fields.get(name).and_then(Value::as_str);
-    let why = ["feedback", "diagnostic", "reason", "note"].into_iter().find_map(text);
+    let why = [Field::Feedback, Field::Diagnostic, Field::Reason, Field::Note];
+    let why = why.into_iter().find_map(|field| record.text(field));
     let gate = step.gate_id();
     let at = if gate.is_empty() { String::new() } else { format!(" (gate {gate})") };
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();

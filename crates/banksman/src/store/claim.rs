@@ -3,6 +3,7 @@
 //! A worker from outside names itself and takes what its role may take. `dispatch` chooses for the
 //! workers of this program and walks the same queue.
 
+use banksman_core::lifecycle::contract::Field;
 use std::sync::Arc;
 
 use banksman_core::ids::RunId;
@@ -272,10 +273,12 @@ pub(super) fn set_place(
 
 /// The areas of a task, by its fields.
 pub(super) fn areas_of(task: &Task) -> Vec<Area> {
-    let target = ["target_area", "targetArea"].iter().find_map(|name| task.fields.get(*name));
-    let list = |name: &str| -> Vec<String> {
-        let items = task.fields.get(name).and_then(Json::as_array).into_iter().flatten();
+    // A lifecycle may spell its own field as the seed does.
+    let names = [Field::TargetArea.name(), "targetArea"];
+    let target = names.iter().find_map(|name| task.fields.get(*name));
+    let list = |field: Field| -> Vec<String> {
+        let items = task.fields.get(field.name()).and_then(Json::as_array).into_iter().flatten();
         items.filter_map(Json::as_str).map(str::to_owned).collect()
     };
-    areas(target.and_then(Json::as_str), &list("touches"), &list("allowed_paths"))
+    areas(target.and_then(Json::as_str), &list(Field::Touches), &list(Field::AllowedPaths))
 }

@@ -1,20 +1,7 @@
-//! The names of the task fields that store the result of a panel, and of the keys inside them. It
-//! contains no logic.
+//! The keys inside the fields of a task that store the result of a panel. It contains no logic.
 //!
 //! The engine writes them; prompts and the CLI read them. A reader must not rely on their shape,
 //! because people and workers may set the same fields.
-
-/// A list with the verdict of each reviewer.
-pub const VERDICTS: &str = "verdicts";
-/// A list of the concerns that were not withdrawn.
-pub const CONCERNS: &str = "concerns";
-/// What the panel left unresolved, worded for the person who decides.
-pub const SUMMARY: &str = "review_summary";
-/// A person's objection to work that its reviewers approved. It is a veto and ends the review.
-pub const OBJECTION: &str = "objection";
-
-/// The fields that the panel fills with one entry for each reviewer or concern.
-pub const REVIEW_FIELDS: [&str; 2] = [VERDICTS, CONCERNS];
 
 /// Of a verdict and of a concern: the name of the reviewer.
 pub const REVIEWER: &str = "reviewer";

@@ -11,7 +11,7 @@ use banksman_core::machine::Record;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Workflow;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::FileArgs;
 use super::status::{Extent, document, render};
@@ -297,7 +297,7 @@ impl ProgressLog {
                     Some(_) | None => continue,
                 };
                 // A record has only changed fields; the task has the others.
-                let log = record.fields.get("diagnostic").and_then(Value::as_str);
+                let log = record.text(Field::Diagnostic);
                 let why = first_line(log.or(review.text(Field::Diagnostic)).unwrap_or_default());
                 let who = format!("{}: {}", sanitize(&step.task.title), reviewer(review));
                 let text = format!("{:<28} {missed}: {}", sanitize(&who), sanitize(&why));

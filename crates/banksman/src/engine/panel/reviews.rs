@@ -72,7 +72,7 @@ impl Response {
 /// Whether the review belongs to the task's present stay in its state.
 pub(super) fn is_of_this_stay(review: &Stored, parent: &Stored) -> bool {
     let does = parent.state().does.as_ref();
-    let asked_at = review.task.fields.get("asked_at").and_then(Value::as_i64);
+    let asked_at = review.number(Field::AskedAt);
     does.is_some_and(|does| does.activity == Activity::Panel)
         && asked_at == Some(parent.task.entered)
 }
@@ -82,7 +82,7 @@ pub(in crate::engine) fn name_of(review: &Stored) -> &str {
 }
 
 pub(in crate::engine) fn round_of(review: &Stored) -> usize {
-    let round = review.task.fields.get("round").and_then(Value::as_u64);
+    let round = review.value(Field::Round).and_then(Value::as_u64);
     round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
 }
 
@@ -188,7 +188,7 @@ fn ends(parent: &Stored, most: Span) -> Instant {
 fn answer(review: &Stored) -> Option<Result<&Value, String>> {
     let why = || review.text(Field::Diagnostic).unwrap_or("it gave no answer");
     match review.state().kind {
-        StateKind::Done => Some(review.task.fields.get("answer").ok_or_else(|| why().to_owned())),
+        StateKind::Done => Some(review.value(Field::Answer).ok_or_else(|| why().to_owned())),
         StateKind::Failed => Some(Err(line(why(), limits::OPINION_TEXT_BYTES))),
         StateKind::Cancelled => Some(Err("its review was withdrawn".to_owned())),
         StateKind::Queued
