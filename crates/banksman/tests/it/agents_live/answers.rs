@@ -11,10 +11,10 @@ use banksman_core::receipt::{EndCause, Receipt, Terminal};
 use serde_json::{Value, json};
 
 use super::cases::{Agent, verdict_schema};
-use super::claude::CLAUDE;
-use super::codex::CODEX;
 use super::dialects::{INPUT_TOKENS, OUTPUT_TOKENS};
 use super::model_server::{ModelServer, Reply};
+use super::needs_claude::CLAUDE;
+use super::needs_codex::CODEX;
 use super::run::program;
 use crate::keeper::world::{World, agent, plan};
 
@@ -31,10 +31,9 @@ struct Reviewed {
     output: String,
 }
 
-/// Has a keeper run the agent, with nothing expected but the answer; none when the agent is
-/// missing.
-fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
-    let program = program(player.program)?;
+/// Has a keeper run the agent, with nothing expected but the answer.
+fn review(player: &Agent, scenario: Vec<Reply>) -> Reviewed {
+    let program = program(player.program);
     let world = World::new();
     let server = ModelServer::start(scenario);
     let home = world.path("kim");
@@ -50,12 +49,12 @@ fn review(player: &Agent, scenario: Vec<Reply>) -> Option<Reviewed> {
     let receipt = world.run(&plan);
     let asked =
         RunExpectation { expects: Deliverable::Answer, task: "t1", branch: "", schema_given: true };
-    Some(Reviewed {
+    Reviewed {
         classification: classify(&receipt, &asked),
         receipt,
         turns: server.turns().iter().map(|turn| turn.body.to_string()).collect(),
         output: format!("{}\n{}", world.file(JOB, "out.jsonl"), world.file(JOB, "err.log")),
-    })
+    }
 }
 
 /// Longer than what is kept of last words, and with a member that is there and is null.
@@ -68,7 +67,7 @@ fn right() -> Value {
 fn accepted_at_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str) {
     let first = wrong.len();
     let scenario = [wrong, vec![(player.answer)(right())]].concat();
-    let Some(reviewed) = review(player, scenario) else { return };
+    let reviewed = review(player, scenario);
     let Reviewed { receipt, classification, turns, output } = reviewed;
     assert_eq!(receipt.ended, EndCause::Completed, "{output}");
     assert_eq!(receipt.answer, Some(right()), "{output}");
@@ -91,7 +90,7 @@ fn accepted_at_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str
 
 /// The model never gives what is wanted. It is asked twice and no more.
 fn refused_after_the_second_try(player: &Agent, wrong: Vec<Reply>, objection: &str) {
-    let Some(reviewed) = review(player, wrong) else { return };
+    let reviewed = review(player, wrong);
     let Reviewed { receipt, classification, turns, output } = reviewed;
     assert_eq!(receipt.ended, EndCause::Completed, "{output}");
     let terminal = receipt.reading.as_ref().and_then(|reading| reading.terminal);
@@ -117,23 +116,31 @@ fn talk() -> Reply {
 const NO_ANSWER: &str = "the answer contains no JSON object";
 const NO_SCORE: &str = "the answer `score` is missing";
 
-#[test]
-fn claude_gives_the_answer_when_it_is_asked_again() {
-    let wrong = vec![(CLAUDE.answer)(half()), talk(), talk()];
-    accepted_at_the_second_try(&CLAUDE, wrong, NO_ANSWER);
+mod needs_claude {
+    use super::*;
+
+    #[test]
+    fn claude_gives_the_answer_when_it_is_asked_again() {
+        let wrong = vec![(CLAUDE.answer)(half()), talk(), talk()];
+        accepted_at_the_second_try(&CLAUDE, wrong, NO_ANSWER);
+    }
+
+    #[test]
+    fn claude_never_gives_the_answer() {
+        refused_after_the_second_try(&CLAUDE, vec![(CLAUDE.answer)(half()), talk()], NO_ANSWER);
+    }
 }
 
-#[test]
-fn claude_never_gives_the_answer() {
-    refused_after_the_second_try(&CLAUDE, vec![(CLAUDE.answer)(half()), talk()], NO_ANSWER);
-}
+mod needs_codex {
+    use super::*;
 
-#[test]
-fn codex_gives_the_answer_when_it_is_asked_again() {
-    accepted_at_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
-}
+    #[test]
+    fn codex_gives_the_answer_when_it_is_asked_again() {
+        accepted_at_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
+    }
 
-#[test]
-fn codex_never_gives_the_answer() {
-    refused_after_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
+    #[test]
+    fn codex_never_gives_the_answer() {
+        refused_after_the_second_try(&CODEX, vec![(CODEX.answer)(half())], NO_SCORE);
+    }
 }

@@ -52,7 +52,7 @@ pub(super) fn verdict_schema() -> Value {
 /// 2030-01-01, in seconds.
 const RESET: i64 = 1_893_456_000;
 
-/// A site, a server with a scenario, and the agent's set-up; none when the agent is missing.
+/// A site, a server with a scenario, and the agent's set-up.
 struct World {
     site: Site,
     server: ModelServer,
@@ -60,12 +60,12 @@ struct World {
 }
 
 impl World {
-    fn new(agent: &Agent, scenario: impl FnOnce(&Site) -> Vec<Reply>) -> Option<Self> {
-        let program = program(agent.program)?;
+    fn new(agent: &Agent, scenario: impl FnOnce(&Site) -> Vec<Reply>) -> Self {
+        let program = program(agent.program);
         let site = Site::new();
         let server = ModelServer::start(scenario(&site));
         let setup = (agent.setup)(&program, &server, &site.home());
-        Some(Self { site, server, setup })
+        Self { site, server, setup }
     }
 
     fn run(&self, ask: &AgentRequest) -> Ran {
@@ -97,7 +97,7 @@ pub(super) fn edit(agent: &Agent) {
         let file = site.repo().join("hello.txt");
         vec![(agent.write)(&file, "hi\n"), Reply::text("done: wrote hello.txt")]
     };
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let ran = world.run(&ask("Create hello.txt with a greeting."));
     assert_success(&ran, "done: wrote hello.txt");
     let output = ran.lines.join("\n");
@@ -117,7 +117,7 @@ pub(super) fn edit(agent: &Agent) {
 pub(super) fn resume(agent: &Agent) {
     let scenario =
         |_: &Site| vec![Reply::text("I will remember 4711."), Reply::text("It is 4711.")];
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let first = world.run(&ask("Remember the number 4711."));
     assert_success(&first, "I will remember 4711.");
     let again = AgentRequest { session: first.reading.session.clone(), ..ask("Which number?") };
@@ -145,20 +145,20 @@ pub(super) fn resume(agent: &Agent) {
 
 /// A session that nobody knows is a fault of its own: a new one has to be begun.
 pub(super) fn unknown_session(agent: &Agent, id: &str) {
-    let Some(world) = World::new(agent, |_| vec![Reply::text("hello")]) else { return };
+    let world = World::new(agent, |_| vec![Reply::text("hello")]);
     let ran = world.run(&AgentRequest { session: Some(id.to_owned()), ..ask("go on") });
     assert_fault(&ran, FaultKind::Session);
 }
 
 pub(super) fn rate_limited(agent: &Agent) {
-    let Some(world) = World::new(agent, |_| vec![Reply::RateLimited]) else { return };
+    let world = World::new(agent, |_| vec![Reply::RateLimited]);
     assert_fault(&world.run(&ask("hello")), FaultKind::Quota);
 }
 
 /// One refusal is got over: the run succeeds and has no fault.
 pub(super) fn rate_limited_once(agent: &Agent) {
     let scenario = |_: &Site| vec![Reply::RateLimited, Reply::text("here I am")];
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let ran = world.run(&ask("hello"));
     assert_success(&ran, "here I am");
     assert_eq!(world.server.turns().len(), 2);
@@ -167,7 +167,7 @@ pub(super) fn rate_limited_once(agent: &Agent) {
 /// A plan that is used up is a quota fault, with the time when it is over where the vendor tells it
 /// to the agent. Most agents see that there is no use in asking again.
 pub(super) fn plan_limit(agent: &Agent, told: Option<time::Instant>, requests: usize) {
-    let Some(world) = World::new(agent, |_| vec![Reply::PlanLimit(RESET)]) else { return };
+    let world = World::new(agent, |_| vec![Reply::PlanLimit(RESET)]);
     let ran = world.run(&ask("hello"));
     assert_fault(&ran, FaultKind::Quota);
     assert_eq!(ran.reading.resets_at, told, "{}", ran.lines.join("\n"));
@@ -177,7 +177,7 @@ pub(super) fn plan_limit(agent: &Agent, told: Option<time::Instant>, requests: u
 pub(super) const AT_RESET: time::Instant = time::Instant(RESET * 1000);
 
 pub(super) fn refused(agent: &Agent) {
-    let Some(world) = World::new(agent, |_| vec![Reply::Refused]) else { return };
+    let world = World::new(agent, |_| vec![Reply::Refused]);
     assert_fault(&world.run(&ask("hello")), FaultKind::Auth);
 }
 
@@ -185,7 +185,7 @@ pub(super) fn refused(agent: &Agent) {
 pub(super) fn refused_and_ended_early(agent: &Agent) {
     /// With its ten tries the agent would take three minutes.
     const EARLY: Duration = Duration::from_secs(20);
-    let Some(mut world) = World::new(agent, |_| vec![Reply::Refused]) else { return };
+    let mut world = World::new(agent, |_| vec![Reply::Refused]);
     world.setup.env.insert("CLAUDE_CODE_MAX_RETRIES".to_owned(), "10".to_owned());
     let began = Instant::now();
     let ran = world.run(&ask("hello"));
@@ -200,20 +200,20 @@ pub(super) fn refused_and_ended_early(agent: &Agent) {
 }
 
 pub(super) fn unavailable(agent: &Agent) {
-    let Some(world) = World::new(agent, |_| vec![Reply::Unavailable]) else { return };
+    let world = World::new(agent, |_| vec![Reply::Unavailable]);
     assert_fault(&world.run(&ask("hello")), FaultKind::Transient);
 }
 
 /// An answer that breaks off in the middle is not an answer.
 pub(super) fn cut_off(agent: &Agent) {
-    let Some(world) = World::new(agent, |_| vec![Reply::Cut]) else { return };
+    let world = World::new(agent, |_| vec![Reply::Cut]);
     let ran = world.run(&ask("hello"));
     assert_ne!(ran.reading.terminal, Some(Terminal::Success), "{}", ran.lines.join("\n"));
 }
 
 /// It waits for a model that says nothing more; it is killed, and nothing of it is left.
 pub(super) fn stall(agent: &Agent, how: Reply) {
-    let Some(world) = World::new(agent, |_| vec![how]) else { return };
+    let world = World::new(agent, |_| vec![how]);
     let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
     world.server.wait_for_turns(1);
     assert!(is_alive(&running));
@@ -230,7 +230,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
         mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         vec![(agent.shell)(&format!("echo started > {}; sleep 300", gate.display()))]
     };
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
     let mut started = String::new();
     let mut gate = fs::File::open(world.site.repo().join("gate")).unwrap();
@@ -249,7 +249,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
 pub(super) fn schema(agent: &Agent) {
     let answer = json!({ "verdict": "good", "score": 7, "blocker": null });
     let scenario = |_: &Site| vec![(agent.answer)(answer.clone()), Reply::text("rated")];
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let ran = world.run(&ask_for("Rate it.", verdict_schema()));
     let output = ran.lines.join("\n");
     assert_eq!(ran.reading.terminal, Some(Terminal::Success), "{output}");
@@ -262,7 +262,7 @@ pub(super) fn tools(agent: &Agent) {
         let report = json!({ "step": "half of it", "files": ["a.rs"] });
         vec![(agent.tool)("report_progress", report), Reply::text("reported")]
     };
-    let Some(world) = World::new(agent, scenario) else { return };
+    let world = World::new(agent, scenario);
     let ran =
         world.run(&AgentRequest { mcp: Some(world.site.tools()), ..ask("Report what you do.") });
     assert_success(&ran, "reported");

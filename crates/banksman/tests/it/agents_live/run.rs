@@ -37,18 +37,16 @@ const GRACE: Duration = Duration::from_secs(5);
 /// can only be new.
 const ROUNDS: usize = 200;
 
-/// The program of an agent, or none, said loudly, when it is not installed.
-pub(super) fn program(kind: AgentKind) -> Option<PathBuf> {
-    let name = kind.as_str();
-    let folder = env::var_os("BANKSMAN_TEST_AGENTS");
-    let program = folder.map(|folder| Path::new(&folder).join("bin").join(name));
-    let found = program.filter(|program| program.exists());
-    if found.is_none() {
-        eprintln!(
-            "****** SKIPPED: {name} is not in BANKSMAN_TEST_AGENTS; `scripts/agents` installs it ******"
-        );
-    }
-    found
+/// The program of an agent.
+pub(super) fn program(kind: AgentKind) -> PathBuf {
+    let folder = env::var_os("BANKSMAN_TEST_AGENTS").unwrap_or_default();
+    let program = Path::new(&folder).join("bin").join(kind.as_str());
+    assert!(
+        program.exists(),
+        "{} is not in BANKSMAN_TEST_AGENTS: run scripts/test, or set it to what scripts/agents prints",
+        program.display()
+    );
+    program
 }
 
 /// Where an agent works.

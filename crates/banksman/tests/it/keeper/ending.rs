@@ -189,22 +189,25 @@ fn what_is_left_is_found_without_a_control_group() {
     world.folder("r1.1").write_begun(&KeeperStart { cgroup: group, ..begun }).unwrap();
 }
 
-/// Without a marker and without a parent only the control group knows it.
-#[test]
-fn a_control_group_knows_who_cannot_be_found_otherwise() {
-    let world = World::new();
-    let daemon = daemon(&world);
-    world.site.begin(&plan("r1.1", &waits(&world, &format!("{daemon}; ")))).unwrap();
-    world.wait_for_file("agent");
-    let begun = world.begun("r1.1");
-    if !begun.cgroup.as_ref().is_some_and(|group| group.is_dir()) {
-        eprintln!("SKIPPED: this system lets us make no control group");
-        world.site.stop(job("r1.1"), "the test").unwrap();
-        return drop(world.receipt("r1.1"));
+mod needs_cgroups {
+    use super::*;
+
+    /// Without a marker and without a parent only the control group knows it.
+    #[test]
+    fn a_control_group_knows_who_cannot_be_found_otherwise() {
+        let world = World::new();
+        let daemon = daemon(&world);
+        world.site.begin(&plan("r1.1", &waits(&world, &format!("{daemon}; ")))).unwrap();
+        world.wait_for_file("agent");
+        let begun = world.begun("r1.1");
+        assert!(
+            begun.cgroup.as_ref().is_some_and(|group| group.is_dir()),
+            "no control group can be made"
+        );
+        kill(begun.pid, Signal::KILL);
+        world.wait_for_the_keeper("r1.1");
+        world.site.end_left_over(job("r1.1")).unwrap();
+        assert!(!is_alive(world.wait_for_file("daemon").parse().unwrap()));
+        assert!(!begun.cgroup.expect("it was there").exists());
     }
-    kill(begun.pid, Signal::KILL);
-    world.wait_for_the_keeper("r1.1");
-    world.site.end_left_over(job("r1.1")).unwrap();
-    assert!(!is_alive(world.wait_for_file("daemon").parse().unwrap()));
-    assert!(!begun.cgroup.expect("it was there").exists());
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Moment};
 use banksman::clock;
 use banksman::exec::agent::{AgentKind, AgentRequest, AgentSetup, PriorUsage};
 use banksman::exec::job::{
-    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification,
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification,
 };
 use banksman::exec::keeper::{JobFolder, KeeperStart, MARKER};
 use banksman::exec::site::{JobStatus, LocalSite, Site};
@@ -56,7 +56,7 @@ pub(crate) fn plan(name: &str, script: &str) -> JobSpec {
     };
     let work = AgentWork {
         counts_earlier: false,
-        about: serde_json::json!({ "title": "a job" }),
+        about: TaskText { title: "a job".to_owned(), ..TaskText::default() },
         expects: Deliverable::Anything,
         setup,
         ask,

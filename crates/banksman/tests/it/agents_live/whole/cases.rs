@@ -22,7 +22,7 @@ fn right(agent: &Agent) -> Reply {
 /// merged.
 pub(super) fn lands(agent: &Agent) {
     let scenario = |_: &_| vec![right(agent), Reply::text("it is right now")];
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     harness.assert_landed();
     assert!(harness.asked(0).contains(TITLE), "{}", harness.asked(0));
     assert!(harness.asked(0).contains("sh check.sh"), "it is told how it will be judged");
@@ -49,7 +49,7 @@ pub(super) fn check_fails_first(agent: &Agent) {
             Reply::text("now it is"),
         ]
     };
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     harness.assert_landed();
     let again = harness.asked(2);
     for said in
@@ -73,7 +73,7 @@ pub(super) fn plan_limit(agent: &Agent) {
     let resets_at = Instant((clock::now().0 / 60_000 + 3 * 1_440) * 60_000);
     let scenario =
         |_: &_| vec![Reply::PlanLimit(resets_at.0 / 1_000), right(agent), Reply::text("done")];
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     harness.pulse_past("r1.1");
     let account = &account(&harness);
     assert_eq!(account["pausedUntil"], json!(resets_at), "{account}\n{}", harness.story());
@@ -93,7 +93,7 @@ pub(super) fn plan_limit(agent: &Agent) {
 /// A plan that is used up pauses the account also when nobody says until when.
 pub(super) fn plan_limit_without_a_time(agent: &Agent) {
     let scenario = |_: &_| vec![Reply::PlanLimit(0), right(agent), Reply::text("done")];
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     harness.pulse_past("r1.1");
     assert_paused_without_a_time(&harness);
     harness.ok(&["accounts", "resume", "plan"]);
@@ -117,7 +117,7 @@ pub(super) fn waits_for_its_plan(agent: &Agent) {
     // is another kind of silence.
     let settings = "[limits]\nidle = \"30s\"\ngrace = \"2s\"\n".to_owned();
     let wishes = Wishes { settings, ..Wishes::default() };
-    let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
+    let harness = Harness::new(agent, wishes, scenario);
     harness.pulse_past("r1.1");
     let receipt = harness.receipt("r1.1");
     assert_eq!((receipt.ended, receipt.nudges), (EndCause::Hopeless, 0), "{}", harness.story());
@@ -137,9 +137,7 @@ fn account(harness: &Harness) -> Value {
 
 /// A key that is refused is a matter for a person, and nobody else tries it meanwhile.
 pub(super) fn refused_key(agent: &Agent) {
-    let Some(harness) = Harness::new(agent, Wishes::default(), |_| vec![Reply::Refused]) else {
-        return;
-    };
+    let harness = Harness::new(agent, Wishes::default(), |_| vec![Reply::Refused]);
     let before = clock::now();
     let task = harness.pulse_until("blocked");
     assert!(!task["fields"]["question"].is_null(), "{task}");
@@ -156,7 +154,7 @@ pub(super) fn stall_and_nudge(agent: &Agent) {
     let scenario = |_: &_| vec![Reply::StallInHeaders, right(agent), Reply::text("done")];
     let settings = "[limits]\nidle = \"3s\"\ngrace = \"2s\"\n".to_owned();
     let wishes = Wishes { settings, ..Wishes::default() };
-    let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
+    let harness = Harness::new(agent, wishes, scenario);
     harness.assert_landed();
     assert!(!harness.asked(0).contains("You have been silent"));
     for said in [TITLE, "You have been silent"] {
@@ -176,7 +174,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent) {
         gate = Some(started);
         vec![(agent.shell)(&command), right(agent), Reply::text("done")]
     };
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     let started = gate.expect("the scenario was asked for");
     harness.pulse_until("working");
     harness.wait_until("the tool runs", || started.exists());
@@ -215,7 +213,7 @@ pub(super) fn asks_a_person(agent: &Agent) {
             Reply::text("done"),
         ]
     };
-    let Some(harness) = Harness::new(agent, Wishes::default(), scenario) else { return };
+    let harness = Harness::new(agent, Wishes::default(), scenario);
     let task = harness.pulse_until("blocked");
     assert_eq!(task["fields"]["question"], "Is it the blue one or the red one?");
     harness.ok(&["unblock", TASK, "take the green one"]);
@@ -231,7 +229,7 @@ pub(super) fn over_budget(agent: &Agent) {
     let scenario = |_: &_| vec![(agent.shell)("echo on it; sleep 300"), Reply::text("done")];
     let settings = "[budget]\nrun_tokens = 100\n".to_owned();
     let wishes = Wishes { settings, ..Wishes::default() };
-    let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
+    let harness = Harness::new(agent, wishes, scenario);
     let task = harness.pulse_until("blocked");
     let question = task["fields"]["question"].to_string();
     assert!(question.contains("tokens of 100"), "{question}");

@@ -66,8 +66,8 @@ impl Harness {
         agent: &Agent,
         wishes: Wishes,
         scenario: impl FnOnce(&Path) -> Vec<Reply>,
-    ) -> Option<Self> {
-        let program = program_of(agent.program)?;
+    ) -> Self {
+        let program = program_of(agent.program);
         let folder = TempDir::with_prefix("banksman-whole-").unwrap();
         let server = ModelServer::start(scenario(&folder.path().join("work-t1")));
         let home = folder.path().join("kim");
@@ -83,7 +83,7 @@ impl Harness {
         harness.env.extend(setup.env.clone());
         let mut workers = worker("kim", agent, &setup);
         if let Some((agent, scenario)) = wishes.ada {
-            let program = program_of(agent.program)?;
+            let program = program_of(agent.program);
             let server = harness.adas.insert(ModelServer::start(scenario));
             let setup = (agent.setup)(&program, server, &home);
             harness.env.extend(setup.env.clone());
@@ -102,7 +102,7 @@ impl Harness {
         } else {
             harness.ok(&wishes.first);
         }
-        Some(harness)
+        harness
     }
 
     fn lay_out(&self, settings: &str, more: &[(&str, &str)]) {

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::claude::CLAUDE;
-use super::super::codex::CODEX;
 use super::super::model_server::{ModelServer, Reply};
+use super::super::needs_claude::CLAUDE;
+use super::super::needs_codex::CODEX;
 use super::harness::{Harness, Wishes};
 use crate::planning::desk::{plan, subtask};
 
@@ -33,7 +33,7 @@ fn verdict(word: &str, why: &str, concerns: &[&str]) -> Value {
 }
 
 /// Claude plans, sits as custodiet and does the first subtask; Codex sits as critic.
-fn harness() -> Option<Harness> {
+fn harness() -> Harness {
     let withdraws = json!({ "response": "WITHDRAW", "rationale": IN_USE });
     let concern = verdict("CONCERN", "it is not known where counts are kept", &[SPIKE]);
     let ada = vec![(CODEX.answer)(concern), (CODEX.answer)(withdraws)];
@@ -57,28 +57,6 @@ fn words<const N: usize>(all: &Value, names: [&str; N]) -> Vec<[String; N]> {
     let word = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
     let all = all.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     all.map(|one| names.map(|name| word(one, name))).collect()
-}
-
-#[test]
-fn claude_plans_codex_has_a_concern_and_the_approved_subtasks_are_begun() {
-    let Some(harness) = harness() else { return };
-    let task = harness.pulse_until("waiting");
-    assert_proposed(&harness, &task);
-    assert_judged(&harness, &task);
-    assert_asked(&harness);
-    harness.ok(&["decisions", "approve", "t1"]);
-    harness.pulse_until("in_progress");
-    assert_split(&harness);
-    let limiter = harness.pulse_until_of("t5", "review");
-    assert_eq!(limiter["fields"]["worker_id"], "kim", "{limiter}");
-    let branch = limiter["fields"]["pr_url"].as_str().expect("a link to its work");
-    assert!(branch.contains("t5"), "{branch}");
-    let kims = said(&harness.server);
-    assert!(kims[3].contains("All about limiter.") && kims[3].contains("limiter works"));
-    let reading = harness.receipt("r5.1").reading.expect("it said something");
-    assert_eq!(reading.text, "requests are counted");
-    harness.ok(&["check"]);
-    harness.ok(&["audit", "verify"]);
 }
 
 /// The second proposal stands in the body, and the first one was told to whoever made the second.
@@ -144,4 +122,34 @@ fn assert_split(harness: &Harness) {
         7,
         "the whole, two seats and one of the debate, three parts: {all}"
     );
+}
+
+mod needs_claude {
+    use super::*;
+
+    mod needs_codex {
+        use super::*;
+
+        #[test]
+        fn claude_plans_codex_has_a_concern_and_the_approved_subtasks_are_begun() {
+            let harness = harness();
+            let task = harness.pulse_until("waiting");
+            assert_proposed(&harness, &task);
+            assert_judged(&harness, &task);
+            assert_asked(&harness);
+            harness.ok(&["decisions", "approve", "t1"]);
+            harness.pulse_until("in_progress");
+            assert_split(&harness);
+            let limiter = harness.pulse_until_of("t5", "review");
+            assert_eq!(limiter["fields"]["worker_id"], "kim", "{limiter}");
+            let branch = limiter["fields"]["pr_url"].as_str().expect("a link to its work");
+            assert!(branch.contains("t5"), "{branch}");
+            let kims = said(&harness.server);
+            assert!(kims[3].contains("All about limiter.") && kims[3].contains("limiter works"));
+            let reading = harness.receipt("r5.1").reading.expect("it said something");
+            assert_eq!(reading.text, "requests are counted");
+            harness.ok(&["check"]);
+            harness.ok(&["audit", "verify"]);
+        }
+    }
 }

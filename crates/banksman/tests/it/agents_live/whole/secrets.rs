@@ -24,7 +24,7 @@ const FILES: usize = 20_000;
 /// written anywhere.
 pub(super) fn are_kept(agent: &Agent) {
     let world = World::postgres();
-    let store = world.as_ref().map(address);
+    let store = address(&world);
     let key = key_of(agent);
     let mut gate = None;
     let scenario = |worktree: &Path| {
@@ -39,10 +39,10 @@ pub(super) fn are_kept(agent: &Agent) {
         vec![(agent.shell)(&wait), Reply::text("done")]
     };
     let mut planted = BTreeMap::from([("GITHUB_TOKEN".to_owned(), FOREIGN.to_owned())]);
-    planted.extend(store.map(|store| ("BANKSMAN_STORE".to_owned(), store)));
+    planted.insert("BANKSMAN_STORE".to_owned(), store);
     planted.insert(key.to_owned(), KEY.to_owned());
     let wishes = Wishes { env: planted, ..Wishes::default() };
-    let Some(harness) = Harness::new(agent, wishes, scenario) else { return };
+    let harness = Harness::new(agent, wishes, scenario);
     let (started, go) = gate.expect("the scenario was asked for");
     harness.pulse_until("working");
     harness.wait_until("the tool runs", || started.exists());
