@@ -9,56 +9,51 @@
 
 /// A line from one box to another, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
+pub(super) struct Line {
+    pub(super) from: usize,
+    pub(super) to: usize,
 }
 
 /// Which box is below which, and which lines lead down.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(super) struct Order {
     ranks: Vec<usize>,
     /// By line. Lines that do not lead down go round at the side.
-    pub(crate) down: Vec<bool>,
+    pub(super) down: Vec<bool>,
 }
 
 /// The widths and heights of what is to be placed.
 #[derive(Debug)]
-pub(crate) struct Sizes {
-    pub(crate) boxes: Vec<(f64, f64)>,
+pub(super) struct Sizes {
+    pub(super) boxes: Vec<(f64, f64)>,
     /// The words on each line; ignored for lines that do not lead down.
-    pub(crate) words: Vec<(f64, f64)>,
+    pub(super) words: Vec<(f64, f64)>,
 }
 
 /// All positions. The position of a box is its top and the middle of its width.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) boxes: Vec<Spot>,
-    /// The path of each line that leads down; `None` for lines that go round at the side.
-    pub(crate) ways: Vec<Option<Way>>,
-    pub(crate) layers: Vec<Layer>,
+pub(super) struct Plan {
+    pub(super) boxes: Vec<Spot>,
+    /// The positions that each line passes between its boxes; its words are at the first. `None` for
+    /// lines that go round at the side.
+    pub(super) ways: Vec<Option<Vec<Spot>>>,
+    pub(super) layers: Vec<Layer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Spot {
-    pub(crate) middle: f64,
-    pub(crate) top: f64,
-    pub(crate) layer: usize,
-}
-
-/// The positions that a line passes between its boxes; its words are at the first.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Way {
-    pub(crate) through: Vec<Spot>,
+pub(super) struct Spot {
+    pub(super) middle: f64,
+    pub(super) top: f64,
+    pub(super) layer: usize,
 }
 
 /// A layer from top to bottom, and its extent to both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Layer {
-    pub(crate) top: f64,
-    pub(crate) bottom: f64,
-    pub(crate) left: f64,
-    pub(crate) right: f64,
+pub(super) struct Layer {
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) left: f64,
+    pub(super) right: f64,
 }
 
 /// Cells that lines take up in layers. Beyond that, lines over several layers go round at the side.
@@ -72,14 +67,9 @@ const LINE_GAP: f64 = 18.0;
 /// Room between a layer of boxes and the words below or above it.
 const LAYER_GAP: f64 = 22.0;
 
-/// Computes the layers. The walk begins at the first box.
-pub(crate) fn order(box_count: usize, lines: &[Line]) -> Order {
-    order_along(box_count, lines, lines)
-}
-
-/// Computes the layers from `leading` alone, if it is known which lines lead forward and which lead
-/// back.
-pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
+/// Computes the layers from `leading`: the lines that are not known to lead back. The walk begins at
+/// the first box.
+pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
     let ranks = ranks(box_count, leading);
     let mut cells = box_count;
     let down = lines.iter().map(|line| {
@@ -93,7 +83,7 @@ pub(crate) fn order_along(box_count: usize, lines: &[Line], leading: &[Line]) ->
 }
 
 /// Computes the positions.
-pub(crate) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
+pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
     let mut grid = Grid::new(lines, order, sizes);
     grid.order();
     let middles = grid.middles();
@@ -299,12 +289,8 @@ impl Grid {
             Spot { middle: middles[cell], top: layers[layer].top, layer }
         };
         let boxes = (0..box_count).map(spot).collect();
-        let way = |chain: &Option<Vec<usize>>| {
-            chain
-                .as_ref()
-                .map(|cells| Way { through: cells.iter().map(|cell| spot(*cell)).collect() })
-        };
-        let ways = self.chains.iter().map(way).collect();
+        let way = |cells: &Vec<usize>| cells.iter().map(|cell| spot(*cell)).collect();
+        let ways = self.chains.iter().map(|chain| chain.as_ref().map(way)).collect();
         Plan { boxes, ways, layers }
     }
 }

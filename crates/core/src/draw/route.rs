@@ -8,14 +8,16 @@ use super::layout::{Layer, Line, Plan};
 
 /// A line that goes round.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Round {
-    pub(crate) line: Line,
+pub(super) struct Round {
+    pub(super) line: Line,
+    /// Index of its edge, for the caller.
+    pub(super) edge: usize,
     /// How far below the top of its box it leaves.
-    pub(crate) exit: f64,
+    pub(super) exit: f64,
 }
 
 /// The corners of a line, from its start to its arrow.
-pub(crate) type Corners = Vec<(f64, f64)>;
+pub(super) type Corners = Vec<(f64, f64)>;
 
 /// Lines that are drawn. More would only darken the sides, and each is listed in its box anyway.
 const MAX_ROUNDS: usize = 400;
@@ -47,19 +49,17 @@ struct Lane {
 
 /// How far from the middle of its boxes a line that leads down starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Ports {
-    pub(crate) start: f64,
-    pub(crate) arrow: f64,
+pub(super) struct Ports {
+    pub(super) start: f64,
+    pub(super) arrow: f64,
 }
 
 /// Separates the lines that start or end at one box, in the order in which they continue.
-pub(crate) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
+pub(super) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
     let mut starts = vec![Vec::new(); sizes.len()];
     let mut arrows = vec![Vec::new(); sizes.len()];
     for (index, (line, way)) in lines.iter().zip(&plan.ways).enumerate() {
-        if let Some([first, .., last] | [first @ last]) =
-            way.as_ref().map(|way| way.through.as_slice())
-        {
+        if let Some([first, .., last] | [first @ last]) = way.as_deref() {
             starts[line.from].push((first.middle, index));
             arrows[line.to].push((last.middle, index));
         }
@@ -90,7 +90,7 @@ fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize,
 }
 
 /// The corners of each line, in their order; empty for lines that are not drawn.
-pub(crate) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
+pub(super) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
     let mut by_length: Vec<usize> = (0..rounds.len()).collect();
     let length = |index: &usize| {
         let line = rounds[*index].line;

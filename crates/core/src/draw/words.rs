@@ -3,27 +3,28 @@
 
 /// The words on a line.
 #[derive(Debug)]
-pub(crate) struct Words {
-    pub(crate) width: f64,
-    pub(crate) height: f64,
-    pub(crate) lines: Vec<String>,
+pub(super) struct Words {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) lines: Vec<String>,
 }
 
 /// An edge that is listed in a box.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(super) struct Row {
     /// Index of its edge.
-    pub(crate) edge: usize,
-    pub(crate) target: String,
-    pub(crate) lines: Vec<String>,
+    pub(super) edge: usize,
+    pub(super) target: String,
+    /// At least one.
+    pub(super) lines: Vec<String>,
     /// The baseline of its first line.
-    pub(crate) baseline: f64,
+    pub(super) baseline: f64,
 }
 
-pub(crate) const PADDING: f64 = 12.0;
-pub(crate) const LINE_HEIGHT: f64 = 15.0;
+pub(super) const PADDING: f64 = 12.0;
+pub(super) const LINE_HEIGHT: f64 = 15.0;
 /// The indent of text next to a small sign.
-pub(crate) const INDENT: f64 = 18.0;
+pub(super) const INDENT: f64 = 18.0;
 /// Lines of a row or of the words on a line. The title contains all of them.
 const MAX_LINES: usize = 5;
 const MAX_NAME_CHARS: usize = 40;
@@ -36,33 +37,33 @@ const SMALL: f64 = 11.0;
 const LARGE: f64 = 14.0;
 
 impl Words {
-    pub(crate) fn new(lines: Vec<String>) -> Self {
-        let lines = capped(lines);
+    pub(super) fn new(lines: &[String]) -> Self {
+        let lines = capped(lines.to_vec());
         let width = lines.iter().map(|line| small_width(line)).fold(0.0, f64::max);
-        Self { width, height: lines_height(lines.len()), lines }
+        Self { width, height: times(lines.len(), LINE_HEIGHT), lines }
     }
 }
 
 impl Row {
     /// `top` is where it begins in its box, `room` the width that its lines fill.
-    pub(crate) fn new(
+    pub(super) fn new(
         edge: usize,
         target: String,
-        causes: impl Iterator<Item = String>,
+        words: &[String],
         (top, room): (f64, f64),
     ) -> Self {
         let head = Self::head_width(&target);
-        Self { edge, target, lines: capped(wrapped(causes, room, head)), baseline: top + 11.0 }
+        Self { edge, target, lines: capped(wrapped(words, room, head)), baseline: top + 11.0 }
     }
 
-    pub(crate) fn width(&self) -> f64 {
+    pub(super) fn width(&self) -> f64 {
         let mut widths = self.lines.iter().map(|line| small_width(line));
         let first = Self::head_width(&self.target) + widths.next().unwrap_or_default();
         INDENT + widths.fold(first, f64::max)
     }
 
-    pub(crate) fn height(&self) -> f64 {
-        lines_height(self.lines.len())
+    pub(super) fn height(&self) -> f64 {
+        times(self.lines.len(), LINE_HEIGHT)
     }
 
     fn head_width(target: &str) -> f64 {
@@ -70,19 +71,19 @@ impl Row {
     }
 }
 
-/// Fills lines with causes; the first has less room because of its head.
-fn wrapped(causes: impl Iterator<Item = String>, full: f64, taken: f64) -> Vec<String> {
+/// Fills lines with words; the first has less room because of its head.
+fn wrapped(words: &[String], full: f64, taken: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut room = full - taken;
-    for cause in causes {
+    for word in words {
         let line = lines.last_mut().expect("it starts with one line and only grows");
-        let with_comma = if line.is_empty() { cause.clone() } else { format!(", {cause}") };
+        let with_comma = if line.is_empty() { word.clone() } else { format!(", {word}") };
         let fits = small_width(line) + small_width(&with_comma) <= room;
         if fits || line.is_empty() {
             line.push_str(&with_comma);
         } else {
             line.push(',');
-            lines.push(cause);
+            lines.push(word.clone());
             room = full;
         }
     }
@@ -98,12 +99,12 @@ fn capped(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-fn lines_height(lines: usize) -> f64 {
-    LINE_HEIGHT * f64::from(u32::try_from(lines).unwrap_or(u32::MAX))
+pub(super) fn times(count: usize, step: f64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) * step
 }
 
 /// As much of a small text as fits in a width.
-pub(crate) fn fitted(text: &str, width: f64) -> String {
+pub(super) fn fitted(text: &str, width: f64) -> String {
     let mut room = width - SMALL;
     let fits = |character: &char| {
         room -= small_width(character.encode_utf8(&mut [0; 4]));
@@ -117,7 +118,7 @@ pub(crate) fn fitted(text: &str, width: f64) -> String {
 }
 
 /// A name, cut to the room in a box.
-pub(crate) fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     if text.chars().count() <= MAX_NAME_CHARS {
         return text.to_owned();
     }
@@ -125,12 +126,12 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// The width of a name in the head of a box.
-pub(crate) fn name_width(text: &str) -> f64 {
+pub(super) fn name_width(text: &str) -> f64 {
     text_width(text, LARGE, BOLD_LETTER)
 }
 
 /// The width of any other text.
-pub(crate) fn small_width(text: &str) -> f64 {
+pub(super) fn small_width(text: &str) -> f64 {
     text_width(text, SMALL, LETTER)
 }
 

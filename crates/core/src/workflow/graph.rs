@@ -1,12 +1,6 @@
-//! Draws a workflow as Mermaid text and as a self-contained SVG, with the status of each step if it
-//! is known.
-//!
-//! Both drawings show the same [`Net`]: steps, their gates, steps of other workflows and the ends,
-//! and every edge between them. The output depends only on the workflow and the marks.
+//! Builds the drawing of a workflow: steps, their gates, steps of other workflows and the ends,
+//! with the status of each step if it is known.
 
-mod mermaid;
-mod shape;
-mod svg;
 #[cfg(test)]
 mod tests;
 
@@ -14,236 +8,208 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::links::Links;
 use super::{ABORT, DONE, Gate, Need, Step, Workflow};
+use crate::draw::{Edge, Graph, Node, Shape};
 use crate::lifecycle::StateKind;
 
-pub use mermaid::mermaid;
-pub use svg::svg;
+/// The status of each step, by its id.
+pub type StepMarks = BTreeMap<String, StepMark>;
 
 /// The status of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepMark {
     /// One word, such as the state of its task.
     pub state: String,
-    pub tone: Tone,
+    /// Its colour and its sign.
+    pub kind: StateKind,
     /// A detail, such as `attempt 2, 3m`.
     pub note: String,
-}
-
-/// What a state means for the workflow: its colour and its sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    Waiting,
-    Working,
-    Reviewing,
-    Person,
-    Passed,
-    Failed,
-}
-
-impl Tone {
-    const ALL: [Self; 6] =
-        [Self::Waiting, Self::Working, Self::Reviewing, Self::Person, Self::Passed, Self::Failed];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Working => "working",
-            Self::Reviewing => "reviewing",
-            Self::Person => "person",
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// The state kind with the same colours.
-    fn kind(self) -> StateKind {
-        match self {
-            Self::Waiting => StateKind::Queued,
-            Self::Working => StateKind::Working,
-            Self::Reviewing => StateKind::Reviewing,
-            Self::Person => StateKind::Waiting,
-            Self::Passed => StateKind::Done,
-            Self::Failed => StateKind::Failed,
-        }
-    }
-
-    /// Whether the step is at its gate.
-    fn at_gate(self) -> bool {
-        match self {
-            Self::Reviewing | Self::Person => true,
-            Self::Waiting | Self::Working | Self::Passed | Self::Failed => false,
-        }
-    }
 }
 
 impl StepMark {
     /// The word next to the colour, never empty.
     fn word(&self) -> &str {
-        if self.state.trim().is_empty() { self.tone.as_str() } else { &self.state }
+        if self.state.trim().is_empty() { self.kind.as_str() } else { &self.state }
     }
 
     fn text(&self) -> String {
-        if self.note.is_empty() {
-            self.word().to_owned()
-        } else {
-            format!("{} · {}", self.word(), self.note)
-        }
+        let note = if self.note.is_empty() { "" } else { " · " };
+        format!("{}{note}{}", self.word(), self.note)
+    }
+
+    /// Whether the step is at its gate.
+    fn is_at_gate(&self) -> bool {
+        matches!(self.kind, StateKind::Reviewing | StateKind::Waiting)
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Node<'a> {
-    Step(&'a Step),
-    Gate { gate: &'a Gate, step: &'a Step },
-    Elsewhere { workflow: &'a str, step: &'a str },
-    Done,
-    Abort,
+const LEGEND: &[&str] = &[
+    "A box with cut corners is a gate. A dashed line shows where it sends the work when it fails;",
+    "≤ is the number of the failure that asks a person instead.",
+    "A dotted box is a step of another workflow. A double border is an end.",
+];
+
+/// The drawing of a workflow; marked steps show their status.
+#[must_use]
+pub fn graph(flow: &Workflow, marks: &StepMarks) -> Graph {
+    let about = if flow.about.is_empty() { &flow.id } else { &flow.about };
+    let net = Net::new(flow, marks);
+    Graph {
+        class: "banksman-workflow",
+        title: format!("Workflow {}", flow.id),
+        name: flow.name.clone(),
+        about: about.clone(),
+        legend: LEGEND,
+        start: None,
+        nodes: net.nodes,
+        edges: net.edges,
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EdgeDirection {
-    Forward,
-    /// From a failed gate.
-    Back,
-}
-
-/// An edge between two nodes, by index.
-#[derive(Debug)]
-struct Edge {
-    from: usize,
-    to: usize,
-    direction: EdgeDirection,
-    words: Vec<String>,
-}
-
-/// The graph to draw.
-struct Net<'a> {
-    nodes: Vec<Node<'a>>,
+#[derive(Default)]
+struct Net {
+    nodes: Vec<Node>,
     edges: Vec<Edge>,
 }
 
-impl<'a> Net<'a> {
-    fn new(flow: &'a Workflow) -> Self {
+impl Net {
+    fn new(flow: &Workflow, marks: &StepMarks) -> Self {
         let links = Links::new(flow);
-        let mut net = Self { nodes: Vec::new(), edges: Vec::new() };
+        let mut net = Self::default();
         // The node of each step, and the node that leads on from it: its gate, or the step itself.
         let mut steps = Vec::with_capacity(flow.steps.len());
         let mut exits = Vec::with_capacity(flow.steps.len());
         for step in &flow.steps {
-            let place = net.add(Node::Step(step));
+            let mark = marks.get(&step.id);
+            let place = net.add(step_node(step, mark));
             steps.push(place);
-            exits.push(match &step.gate {
-                Some(gate) => net.add(Node::Gate { gate, step }),
-                None => place,
-            });
+            let gate = step.gate.as_ref().map(|gate| net.add(gate_node(gate, mark)));
+            exits.push(gate.unwrap_or(place));
         }
         net.add_other_workflows(flow, &steps);
-        let done = net.add(Node::Done);
+        let done = net.add(done_node(flow, marks));
         let mut abort = None;
         for (index, step) in flow.steps.iter().enumerate() {
             let (place, exit) = (steps[index], exits[index]);
             if exit != place {
-                net.add_edge(place, exit, Vec::new());
+                net.add_edge(place, exit, None);
             }
-            let words = || step.gate.iter().map(|_| "pass".to_owned()).collect();
+            let word = step.gate.as_ref().map(|_| "pass");
             for next in &links.after[index] {
-                net.add_edge(exit, steps[*next], words());
+                net.add_edge(exit, steps[*next], word);
             }
             if links.after[index].is_empty() {
-                net.add_edge(exit, done, words());
+                net.add_edge(exit, done, word);
             }
-            if let Some(gate) = &step.gate {
-                net.add_retry_routes(exit, gate, |net, to| match to {
+            for back in step.gate.iter().flat_map(|gate| &gate.on_fail) {
+                let to = match &back.to {
                     Some(id) => links.place(id).map(|place| steps[place]),
-                    None => Some(*abort.get_or_insert_with(|| net.add(Node::Abort))),
-                });
+                    None => Some(*abort.get_or_insert_with(|| net.add(abort_node()))),
+                };
+                net.add_retry_route(exit, to, step, back.reason.as_deref());
             }
         }
         net
     }
 
-    fn add(&mut self, node: Node<'a>) -> usize {
+    fn add(&mut self, node: Node) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
 
-    /// Adds the steps of other workflows.
-    fn add_other_workflows(&mut self, flow: &'a Workflow, steps: &[usize]) {
+    fn add_edge(&mut self, from: usize, to: usize, word: Option<&str>) {
+        let words = word.map(str::to_owned).into_iter().collect();
+        self.edges.push(Edge { from, to: Some(to), is_back: false, words });
+    }
+
+    fn add_other_workflows(&mut self, flow: &Workflow, steps: &[usize]) {
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (to, step) in steps.iter().zip(&flow.steps) {
             for need in &step.needs {
                 let Need::Elsewhere { workflow, step } = need else { continue };
                 let from = *known
                     .entry((workflow, step))
-                    .or_insert_with(|| self.add(Node::Elsewhere { workflow, step }));
-                self.add_edge(from, *to, vec!["needed".to_owned()]);
+                    .or_insert_with(|| self.add(elsewhere_node(workflow, step)));
+                self.add_edge(from, *to, Some("needed"));
             }
         }
     }
 
-    fn add_edge(&mut self, from: usize, to: usize, words: Vec<String>) {
-        self.edges.push(Edge { from, to, direction: EdgeDirection::Forward, words });
-    }
-
-    /// Adds the retry routes of a gate; routes to the same target share one edge.
-    fn add_retry_routes(
+    /// Adds a retry route of a gate; routes to the same target share one edge.
+    fn add_retry_route(
         &mut self,
         from: usize,
-        gate: &Gate,
-        mut place_of: impl FnMut(&mut Self, Option<&str>) -> Option<usize>,
+        to: Option<usize>,
+        step: &Step,
+        reason: Option<&str>,
     ) {
-        let first = self.edges.len();
-        for back in &gate.on_fail {
-            let Some(to) = place_of(self, back.to.as_deref()) else { continue };
-            let reason = back.reason.as_deref().unwrap_or("fail");
-            let word = format!("{reason} ≤ {}", gate.max_retries);
-            match self.edges[first..].iter_mut().find(|edge| edge.to == to) {
-                Some(edge) => edge.words.push(word),
-                None => {
-                    self.edges.push(Edge {
-                        from,
-                        to,
-                        direction: EdgeDirection::Back,
-                        words: vec![word],
-                    });
-                }
-            }
-        }
-    }
-
-    /// The full text of an edge, for its tooltip.
-    fn edge_title(&self, edge: &Edge) -> String {
-        let (from, to) = (self.nodes[edge.from].name(), self.nodes[edge.to].name());
-        if edge.words.is_empty() {
-            return format!("{from} → {to}");
-        }
-        format!("{from} → {to}: {}", edge.words.join(", "))
-    }
-}
-
-impl<'a> Node<'a> {
-    fn name(self) -> &'a str {
-        match self {
-            Self::Step(step) => &step.id,
-            Self::Gate { gate, .. } => &gate.id,
-            Self::Elsewhere { step, .. } => step,
-            Self::Done => DONE,
-            Self::Abort => ABORT,
+        let (Some(to), Some(gate)) = (to, &step.gate) else { return };
+        let word = format!("{} ≤ {}", reason.unwrap_or("fail"), gate.max_retries);
+        let is_same = |edge: &&mut Edge| edge.is_back && edge.from == from && edge.to == Some(to);
+        match self.edges.iter_mut().rev().find(is_same) {
+            Some(edge) => edge.words.push(word),
+            None => self.edges.push(Edge { from, to: Some(to), is_back: true, words: vec![word] }),
         }
     }
 }
 
-/// The mark of a step that is at its gate; the gate shows it as well.
-fn mark_at_gate<'a>(step: &Step, marks: &'a BTreeMap<String, StepMark>) -> Option<&'a StepMark> {
-    marks.get(&step.id).filter(|mark| mark.tone.at_gate())
+fn node(name: &str, title: String, shape: Shape, kind: StateKind, lines: &[&str]) -> Node {
+    let lines = lines.iter().filter(|line| !line.is_empty()).map(|line| (*line).to_owned());
+    Node {
+        name: name.to_owned(),
+        lines: lines.collect(),
+        title,
+        shape,
+        kind,
+        has_sign: shape == Shape::End,
+        is_current: false,
+        group: None,
+        may_be_aside: false,
+    }
 }
 
-fn gate_line(gate: &Gate, mark: Option<&StepMark>) -> String {
-    let level = gate.level.as_str();
-    let who = match gate.deciders() {
-        [] | [_] => level.to_owned(),
-        several => format!("{level} · {} reviewers", several.len()),
+fn step_node(step: &Step, mark: Option<&StepMark>) -> Node {
+    let status = mark.map(StepMark::text).unwrap_or_default();
+    let dot = if mark.is_some() { ". " } else { "" };
+    let title = format!("Step {}: {}, by {}{dot}{status}", step.id, step.name, step.role);
+    let kind = mark.map_or(StateKind::Queued, |mark| mark.kind);
+    let lines = [&*step.name, &step.role, &status];
+    Node { has_sign: mark.is_some(), ..node(&step.id, title, Shape::Box, kind, &lines) }
+}
+
+/// A gate shows the status of its step while the step is there.
+fn gate_node(gate: &Gate, mark: Option<&StepMark>) -> Node {
+    let mark = mark.filter(|mark| mark.is_at_gate());
+    let (level, limit) = (gate.level.as_str(), gate.max_retries);
+    let title = format!("Gate {}: {}, level {level}, max_retries {limit}", gate.id, gate.name);
+    let mut line = level.to_owned();
+    if let several @ 2.. = gate.deciders().len() {
+        line = format!("{line} · {several} reviewers");
+    }
+    if let Some(mark) = mark {
+        line = format!("{line} · {}", mark.word());
+    }
+    let kind = mark.map_or(StateKind::Parked, |mark| mark.kind);
+    Node { has_sign: mark.is_some(), ..node(&gate.id, title, Shape::Gate, kind, &[&line]) }
+}
+
+fn elsewhere_node(workflow: &str, step: &str) -> Node {
+    let title = format!("Step {step} of the workflow {workflow}");
+    node(step, title, Shape::Elsewhere, StateKind::Parked, &[&format!("of {workflow}")])
+}
+
+/// While steps are running, its colour must not say that the end is reached.
+fn done_node(flow: &Workflow, marks: &StepMarks) -> Node {
+    let has_passed = |step: &Step| marks.get(&step.id).is_some_and(|m| m.kind == StateKind::Done);
+    let title = "The end: every step has passed".to_owned();
+    let (kind, line) = if marks.is_empty() || flow.steps.iter().all(has_passed) {
+        (StateKind::Done, "every step has passed")
+    } else {
+        (StateKind::Queued, "not every step has passed")
     };
-    mark.map_or_else(|| who.clone(), |mark| format!("{who} · {}", mark.word()))
+    node(DONE, title, Shape::End, kind, &[line])
+}
+
+fn abort_node() -> Node {
+    let title = "The end: the workflow is aborted".to_owned();
+    node(ABORT, title, Shape::End, StateKind::Cancelled, &["aborted"])
 }

@@ -3,13 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use proptest::prelude::*;
-
 use super::super::builtin;
 use super::super::check::check;
 use super::*;
-use crate::draw::layout::{self, Line, Plan, Sizes};
-use crate::draw::words::fitted;
 
 const SMALL: &str = "
 lifecycle: small
@@ -60,6 +56,14 @@ fn built_in() -> impl Iterator<Item = Lifecycle> {
     builtin::SOURCES.iter().map(|(_, source)| checked(source))
 }
 
+fn mermaid(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
+    graph(lifecycle, current).mermaid()
+}
+
+fn svg(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
+    graph(lifecycle, current).svg()
+}
+
 /// The picture without its style, which says nothing about the lifecycle.
 fn svg_body(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
     let picture = svg(lifecycle, current);
@@ -71,30 +75,28 @@ fn svg_body(lifecycle: &Lifecycle, current: Option<StateId>) -> String {
 #[test]
 fn mermaid_of_a_small_lifecycle() {
     let lifecycle = checked(SMALL);
-    insta::assert_snapshot!(mermaid(&lifecycle, lifecycle.find_state("review")), @r#"
-    stateDiagram-v2
-        direction TB
-        state "queued" as queued
-        state "working" as working
-        state "review" as review
-        state "blocked" as group_blocked {
-            state "blocked(outside)" as blocked_outside
-        }
-        state "done" as done
-        state "failed" as failed
-        state "[H]" as blocked_outside__history
-        [*] --> queued
-        queued --> working : claim (worker, system)
-        working --> review : submit (worker, system)<br/>hand_over (human)
-        working --> blocked_outside : block (worker, system)
-        blocked_outside --> blocked_outside__history : unblock (human)
-        review --> done : approve (human)
-        review --> working : revise (human)
-        review --> failed : revise, rounds = 3 (human)<br/>timeout 7d
-        failed --> queued : retry (human)
-        working --> failed : stalled 1d
-        blocked_outside --> failed : timeout 14d
-        done --> [*]
+    insta::assert_snapshot!(mermaid(&lifecycle, lifecycle.find_state("review")), @r##"
+    flowchart TD
+        queued["#9675; queued<br/>queued"]
+        working["#9654; working<br/>working #183; agent worker"]
+        review["#9678; review<br/>reviewing"]
+        subgraph group_blocked["blocked"]
+            blocked_outside["#8863; blocked(outside)<br/>blocked"]
+        end
+        done(["#10003; done<br/>done"])
+        failed["#10007; failed<br/>failed"]
+        blocked_outside__prior(("H"))
+        queued__start((" ")) --> queued
+        queued -->|"claim (worker, system)"| working
+        working -->|"submit (worker, system)<br/>hand_over (human)"| review
+        working -->|"block (worker, system)"| blocked_outside
+        blocked_outside -->|"unblock (human)"| blocked_outside__prior
+        review -->|"approve (human)"| done
+        review -->|"revise (human)"| working
+        review -->|"revise, rounds = 3 (human)<br/>timeout 7d"| failed
+        failed -->|"retry (human)"| queued
+        working -->|"stalled 1d without progress"| failed
+        blocked_outside -->|"timeout 14d"| failed
         classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
         class queued kind_queued
         classDef kind_working fill:#dcebff,stroke:#1f5fbf,color:#10243f
@@ -109,7 +111,7 @@ fn mermaid_of_a_small_lifecycle() {
         class failed kind_failed
         classDef current stroke-width:4px,font-weight:bold
         class review current
-    "#);
+    "##);
 }
 
 #[test]
@@ -121,13 +123,10 @@ fn picture_of_a_small_lifecycle() {
 #[test]
 fn every_edge_has_a_title_and_every_state_its_name() {
     for lifecycle in built_in() {
-        let picture = svg(&lifecycle, None);
-        for edge in edges(&lifecycle) {
-            let start = format!(
-                "<title>{} → {}: ",
-                lifecycle.state(edge.from).name,
-                lifecycle.target_name(edge.to)
-            );
+        let graph = graph(&lifecycle, None);
+        let picture = graph.svg();
+        for edge in &graph.edges {
+            let start = format!("<title>{}</title>", graph.edge_title(edge));
             let shown = picture.matches(&start).count();
             // An edge that goes round has a row and a line.
             assert!((1..=2).contains(&shown), "{}: {start} {shown} times", lifecycle.id);
@@ -185,8 +184,8 @@ fn text_cannot_leave_its_place() {
     assert!(picture.contains("&lt;/desc&gt;&lt;script&gt;alert('&amp;')"));
     assert!(picture.contains("a&quot;]:;&lt;b&gt;\u{fffd}"));
     let text = mermaid(&lifecycle, None);
-    assert!(text.contains("state \"a#34;#93;#58;#59;#60;b#62;#1;\" as a_b"), "{text}");
-    assert!(text.contains("queued --> a_b : x --#62; y #60;i#62; (worker, system)"), "{text}");
+    assert!(text.contains("a_b[\"#9654; a#34;#93;#58;#59;#60;b#62;#1;<br/>"), "{text}");
+    assert!(text.contains("queued -->|\"x --#62; y #60;i#62; (worker, system)\"| a_b"), "{text}");
 }
 
 #[test]
@@ -197,10 +196,13 @@ fn mermaid_ids_are_words_and_differ() {
         state.name = name.to_owned();
     }
     let text = mermaid(&lifecycle, None);
-    for (name, id) in
-        names.iter().zip(["state_end", "a_b", "a_b_2", "a_b_3", "History", "state_1st"])
+    for (name, id) in names.iter().zip(["node_end", "a_b", "a_b_2", "a_b_3", "History", "node_1st"])
     {
-        assert!(text.contains(&format!("state \"{name}\" as {id}\n")), "{name}: {text}");
+        let declared = text.lines().find(|line| line.contains(&format!("; {name}<br/>")));
+        let declared = declared.expect("it is declared").trim_start();
+        assert!(
+            declared.starts_with(&format!("{id}[")) || declared.starts_with(&format!("{id}(["))
+        );
     }
 }
 
@@ -209,14 +211,13 @@ fn largest() -> Lifecycle {
     let mut lifecycle = checked(SMALL);
     let (state, transition) = (lifecycle.states[1].clone(), lifecycle.transitions[0].clone());
     let count = crate::limits::LIFECYCLE_STATES;
-    let named =
-        |index: usize| crate::lifecycle::State { name: format!("s{index}"), ..state.clone() };
+    let named = |index: usize| State { name: format!("s{index}"), ..state.clone() };
     lifecycle.states = (0..count).map(named).collect();
     lifecycle.transitions.clear();
     for from in 0..count {
         for step in [1, 7, 50, 400, 993, 999] {
-            let id = crate::lifecycle::state_id;
-            let (from, to) = (id(from), TransitionTarget::State(id((from + step) % count)));
+            let (from, to) =
+                (state_id(from), TransitionTarget::State(state_id((from + step) % count)));
             lifecycle.transitions.push(Transition { from, to, ..transition.clone() });
         }
     }
@@ -229,7 +230,7 @@ fn the_largest_lifecycle_is_drawn() {
     let picture = svg(&lifecycle, None);
     assert_eq!(picture.matches("lc-name\"").count(), 1_000);
     assert!(picture.len() < 8_000_000, "{} bytes", picture.len());
-    assert_eq!(mermaid(&lifecycle, None).matches(" --> ").count(), 6_001);
+    assert_eq!(mermaid(&lifecycle, None).matches(" -->").count(), 6_001);
 }
 
 #[test]
@@ -240,89 +241,6 @@ fn a_state_where_many_lead_stays_if_others_need_it() {
     let picture = svg(&checked(&source), None);
     assert!(!picture.contains("Reached from many states"));
     assert!(svg(&checked(SMALL), None).contains("Reached from many states"));
-}
-
-fn any_sheet() -> impl Strategy<Value = (Vec<Line>, Sizes)> {
-    (1_usize..14).prop_flat_map(|count| {
-        let line = (0..count, 0..count).prop_filter("no loops", |(from, to)| from != to);
-        let lines = prop::collection::vec(line.prop_map(|(from, to)| Line { from, to }), 0..30);
-        let lines = if count == 1 { Just(Vec::new()).boxed() } else { lines.boxed() };
-        let boxes = prop::collection::vec((50.0..300.0_f64, 30.0..120.0_f64), count);
-        let words = prop::collection::vec((10.0..200.0_f64, 15.0..75.0_f64), 30);
-        (lines, boxes, words).prop_map(|(lines, boxes, words)| (lines, Sizes { boxes, words }))
-    })
-}
-
-/// Left, right, top and bottom of all boxes and all words.
-fn areas(plan: &Plan, sizes: &Sizes) -> Vec<(String, [f64; 4])> {
-    let area = |middle: f64, top: f64, (width, height): (f64, f64)| {
-        [middle - width / 2.0, middle + width / 2.0, top, top + height]
-    };
-    let boxes = plan.boxes.iter().zip(&sizes.boxes).enumerate();
-    let boxes = boxes
-        .map(|(index, (spot, size))| (format!("box {index}"), area(spot.middle, spot.top, *size)));
-    let words =
-        plan.ways.iter().zip(&sizes.words).enumerate().filter_map(|(index, (way, size))| {
-            let spot = way.as_ref()?.through.first()?;
-            Some((format!("words {index}"), area(spot.middle, spot.top, *size)))
-        });
-    boxes.chain(words).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn nothing_overlaps((lines, sizes) in any_sheet()) {
-        let order = layout::order(sizes.boxes.len(), &lines);
-        let plan = layout::plan(&lines, &order, &sizes);
-        let areas = areas(&plan, &sizes);
-        for (index, (name, one)) in areas.iter().enumerate() {
-            for (other_name, other) in &areas[index + 1..] {
-                let beside = one[1] <= other[0] || other[1] <= one[0];
-                let below = one[3] <= other[2] || other[3] <= one[2];
-                prop_assert!(beside || below, "{} and {}: {:?} {:?}", name, other_name, one, other);
-            }
-        }
-    }
-
-    #[test]
-    fn lines_with_words_lead_down((lines, sizes) in any_sheet()) {
-        let order = layout::order(sizes.boxes.len(), &lines);
-        let plan = layout::plan(&lines, &order, &sizes);
-        for (line, way) in lines.iter().zip(&plan.ways) {
-            let Some(way) = way else { continue };
-            let mut layer = plan.boxes[line.from].layer;
-            for spot in way.through.iter().chain([&plan.boxes[line.to]]) {
-                prop_assert_eq!(spot.layer, layer + 1);
-                layer = spot.layer;
-            }
-        }
-    }
-
-    #[test]
-    fn what_leads_one_way_never_goes_round(count in 2_usize..14, picks in prop::collection::vec((0_usize..14, 0_usize..14), 0..30)) {
-        let upward = |(one, other): (usize, usize)| {
-            let (from, to) = (one.min(other) % count, one.max(other) % count);
-            (from < to).then_some(Line { from, to })
-        };
-        let lines: Vec<Line> = picks.into_iter().filter_map(upward).collect();
-        let order = layout::order(count, &lines);
-        prop_assert!(order.down.iter().all(|down| *down), "{:?}", lines);
-    }
-}
-
-#[test]
-fn a_cycle_goes_back_once() {
-    let lines = [(0, 1), (1, 2), (2, 0), (2, 1), (0, 2)].map(|(from, to)| Line { from, to });
-    assert_eq!(layout::order(3, &lines).down, [true, true, false, false, true]);
-}
-
-#[test]
-fn a_long_text_is_cut_to_its_room() {
-    assert_eq!(fitted("short", 100.0), "short");
-    assert_eq!(fitted("a text that is too long", 100.0), "a text that i…");
-    assert_eq!(fitted("長い説明です", 50.0), "長い説…");
 }
 
 #[test]

@@ -5,27 +5,35 @@ use proptest::prelude::*;
 use super::*;
 use crate::workflow::samples::{chain, diamond, flow, gate, step, tests_then_code};
 
-fn no_marks() -> BTreeMap<String, StepMark> {
-    BTreeMap::new()
+fn no_marks() -> StepMarks {
+    StepMarks::new()
 }
 
-fn marked(marks: &[(&str, Tone, &str, &str)]) -> BTreeMap<String, StepMark> {
-    let mark = |(step, tone, state, note): &(&str, Tone, &str, &str)| {
-        let mark = StepMark { state: (*state).to_owned(), tone: *tone, note: (*note).to_owned() };
+fn mermaid(flow: &Workflow, marks: &StepMarks) -> String {
+    graph(flow, marks).mermaid()
+}
+
+fn svg(flow: &Workflow, marks: &StepMarks) -> String {
+    graph(flow, marks).svg()
+}
+
+fn marked(marks: &[(&str, StateKind, &str, &str)]) -> StepMarks {
+    let mark = |(step, kind, state, note): &(&str, StateKind, &str, &str)| {
+        let mark = StepMark { state: (*state).to_owned(), kind: *kind, note: (*note).to_owned() };
         ((*step).to_owned(), mark)
     };
     marks.iter().map(mark).collect()
 }
 
-fn under_way() -> BTreeMap<String, StepMark> {
+fn under_way() -> StepMarks {
     marked(&[
-        ("X-1", Tone::Passed, "complete", "attempt 2, 3m"),
-        ("X-2", Tone::Person, "gate(human)", "since 10:40"),
+        ("X-1", StateKind::Done, "complete", "attempt 2, 3m"),
+        ("X-2", StateKind::Waiting, "gate(human)", "since 10:40"),
     ])
 }
 
 /// The picture without its style sheet.
-fn svg_body(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
+fn svg_body(flow: &Workflow, marks: &StepMarks) -> String {
     let picture = svg(flow, marks);
     let (head, rest) = picture.split_once("<style>").expect("it has a style");
     let (_, body) = rest.split_once("</style>\n").expect("the style ends");
@@ -34,73 +42,91 @@ fn svg_body(flow: &Workflow, marks: &BTreeMap<String, StepMark>) -> String {
 
 #[test]
 fn mermaid_of_tests_then_code() {
-    insta::assert_snapshot!(mermaid(&tests_then_code(), &no_marks()), @r#"
+    insta::assert_snapshot!(mermaid(&tests_then_code(), &no_marks()), @r##"
     flowchart TD
         X_1["X-1<br/>write-tests<br/>test-writer"]
         XG_1_2{"XG-1-2<br/>notify"}
         X_2["X-2<br/>implement<br/>implementor"]
         XG_2_end{"XG-2-end<br/>human"}
-        DONE(["DONE"])
+        DONE(["#10003; DONE<br/>every step has passed"])
         X_1 --> XG_1_2
         XG_1_2 -->|"pass"| X_2
         XG_1_2 -.->|"fail #8804; 2"| X_1
         X_2 --> XG_2_end
         XG_2_end -->|"pass"| DONE
         XG_2_end -.->|"fail #8804; 3"| X_2
-    "#);
+        classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
+        class X_1,X_2 kind_queued
+        classDef kind_parked fill:#ececec,stroke:#707070,color:#2a2a2a
+        class XG_1_2,XG_2_end kind_parked
+        classDef kind_done fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
+        class DONE kind_done
+    "##);
 }
 
 #[test]
 fn mermaid_of_a_diamond() {
-    insta::assert_snapshot!(mermaid(&diamond(), &no_marks()), @r#"
+    insta::assert_snapshot!(mermaid(&diamond(), &no_marks()), @r##"
     flowchart TD
         plan["plan<br/>do plan<br/>worker"]
         left["left<br/>do left<br/>worker"]
         G_left{"G-left<br/>auto"}
         right["right<br/>do right<br/>worker"]
-        step_join["join<br/>do join<br/>worker"]
+        node_join["join<br/>do join<br/>worker"]
         G_join{"G-join<br/>auto"}
-        release_tag["tag<br/>of release"]
-        DONE(["DONE"])
-        ABORT(["ABORT"])
-        release_tag -->|"needed"| step_join
+        tag["tag<br/>of release"]
+        DONE(["#10003; DONE<br/>every step has passed"])
+        ABORT(["#8856; ABORT<br/>aborted"])
+        tag -->|"needed"| node_join
         plan --> left
         plan --> right
         left --> G_left
-        G_left -->|"pass"| step_join
+        G_left -->|"pass"| node_join
         G_left -.->|"fail #8804; 2"| left
-        right --> step_join
-        step_join --> G_join
+        right --> node_join
+        node_join --> G_join
         G_join -->|"pass"| DONE
         G_join -.->|"plan #8804; 3"| plan
         G_join -.->|"left #8804; 3"| left
         G_join -.->|"hopeless #8804; 3"| ABORT
-        G_join -.->|"fail #8804; 3"| step_join
+        G_join -.->|"fail #8804; 3"| node_join
+        classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
+        class plan,left,right,node_join kind_queued
+        classDef kind_parked fill:#ececec,stroke:#707070,color:#2a2a2a
+        class G_left,G_join,tag kind_parked
+        classDef kind_done fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
+        class DONE kind_done
+        classDef kind_cancelled fill:#f3eaea,stroke:#8a6a6a,color:#352727
+        class ABORT kind_cancelled
         classDef elsewhere stroke-dasharray:2 3
-        class release_tag elsewhere
-    "#);
+        class tag elsewhere
+    "##);
 }
 
 #[test]
 fn mermaid_of_a_flow_under_way() {
-    insta::assert_snapshot!(mermaid(&tests_then_code(), &under_way()), @r#"
+    insta::assert_snapshot!(mermaid(&tests_then_code(), &under_way()), @r##"
     flowchart TD
-        X_1["X-1<br/>write-tests<br/>test-writer<br/>#10003; complete #183; attempt 2, 3m"]
+        X_1["#10003; X-1<br/>write-tests<br/>test-writer<br/>complete #183; attempt 2, 3m"]
         XG_1_2{"XG-1-2<br/>notify"}
-        X_2["X-2<br/>implement<br/>implementor<br/>#9758; gate(human) #183; since 10#58;40"]
-        XG_2_end{"XG-2-end<br/>human #183; gate(human)"}
-        DONE(["DONE"])
+        X_2["#9758; X-2<br/>implement<br/>implementor<br/>gate(human) #183; since 10#58;40"]
+        XG_2_end{"#9758; XG-2-end<br/>human #183; gate(human)"}
+        DONE(["#9675; DONE<br/>not every step has passed"])
         X_1 --> XG_1_2
         XG_1_2 -->|"pass"| X_2
         XG_1_2 -.->|"fail #8804; 2"| X_1
         X_2 --> XG_2_end
         XG_2_end -->|"pass"| DONE
         XG_2_end -.->|"fail #8804; 3"| X_2
-        classDef tone_person fill:#fff0c9,stroke:#9a6a00,color:#3d2a00
-        class X_2,XG_2_end tone_person
-        classDef tone_passed fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
-        class X_1 tone_passed
-    "#);
+        classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
+        class DONE kind_queued
+        classDef kind_waiting fill:#fff0c9,stroke:#9a6a00,color:#3d2a00
+        class X_2,XG_2_end kind_waiting
+        classDef kind_parked fill:#ececec,stroke:#707070,color:#2a2a2a
+        class XG_1_2 kind_parked
+        classDef kind_done fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
+        class X_1 kind_done
+    "##);
 }
 
 #[test]
@@ -132,30 +158,30 @@ fn picture_of_a_flow_under_way() {
 }
 
 #[test]
-fn every_tone_has_a_word_and_a_sign() {
+fn every_kind_has_a_word_and_a_sign() {
     let flow = flow(vec![step("a", &[], Some(gate("g", 2, &[("", Some("a"))])))]);
     let plain = svg(&flow, &no_marks());
-    for tone in Tone::ALL {
-        // Without a word, the tone's own word is shown.
-        let marks = marked(&[("a", tone, " ", "")]);
+    for kind in StateKind::ALL {
+        // Without a word, the kind's own word is shown.
+        let marks = marked(&[("a", kind, " ", "")]);
         let (picture, text) = (svg(&flow, &marks), mermaid(&flow, &marks));
-        assert!(picture.contains(&format!(">{}</text>", tone.as_str())), "{tone:?}");
+        assert!(picture.contains(&format!(">{kind}</text>")), "{kind}");
         let signs = |picture: &str| picture.matches("<path class=\"lc-sign\"").count();
         let added = signs(&picture) - signs(&plain);
-        assert_eq!(added, if tone.at_gate() { 2 } else { 1 }, "{tone:?}");
-        assert!(text.contains(&format!("; {}\"]", tone.as_str())), "{text}");
-        let members = if tone.at_gate() { "a,g" } else { "a" };
-        assert!(text.contains(&format!("class {members} tone_{}\n", tone.as_str())), "{text}");
+        let is_at_gate = marks["a"].is_at_gate();
+        assert_eq!(added, if is_at_gate { 2 } else { 1 }, "{kind}");
+        assert!(text.contains(&format!("<br/>{kind}\"]")), "{text}");
+        let members = if is_at_gate { "a,g" } else { "a" };
+        assert!(text.contains(&format!("class {members}")), "{text}");
     }
 }
 
 #[test]
 fn the_end_is_reached_when_every_step_has_passed() {
     let flow = tests_then_code();
-    let done =
-        |marks: &BTreeMap<String, StepMark>| svg(&flow, marks).contains(">every step has passed<");
+    let done = |marks: &StepMarks| svg(&flow, marks).contains(">every step has passed<");
     assert!(done(&no_marks()) && !done(&under_way()));
-    let passed = |id: &'static str| (id, Tone::Passed, "complete", "");
+    let passed = |id: &'static str| (id, StateKind::Done, "complete", "");
     assert!(!done(&marked(&[passed("X-1")])) && done(&marked(&[passed("X-1"), passed("X-2")])));
 }
 
@@ -180,7 +206,7 @@ fn text_cannot_leave_its_place() {
     hostile.needs.push(Need::Elsewhere { workflow: bad.to_owned(), step: bad.to_owned() });
     let mut flow = flow(vec![hostile]);
     (flow.id, flow.name, flow.about) = (bad.to_owned(), bad.to_owned(), bad.to_owned());
-    let marks = marked(&[(bad, Tone::Person, bad, bad)]);
+    let marks = marked(&[(bad, StateKind::Waiting, bad, bad)]);
 
     let picture = svg(&flow, &marks);
     assert!(!picture.contains("<script") && !picture.contains('\u{1}'));
@@ -191,14 +217,14 @@ fn text_cannot_leave_its_place() {
     // No name begins a line of its own: a head, 5 nodes, 5 edges, and the classes.
     let nodes = text.lines().filter(|line| line.contains("\"]") || line.contains("\"}")).count();
     let ways = text.lines().filter(|line| line.contains("> ") || line.contains(">|")).count();
-    assert_eq!((nodes, ways, text.lines().count()), (5, 5, 15), "{text}");
+    assert_eq!((nodes, ways, text.lines().count()), (5, 5, 21), "{text}");
 }
 
 #[test]
 fn mermaid_ids_are_words_and_differ() {
     let names = ["end", "a[1,2]", "a/1/2", "graph", "v", "1st"];
     let text = mermaid(&flow(names.map(|name| step(name, &[], None)).to_vec()), &no_marks());
-    for id in ["step_end", "a_1_2", "a_1_2_2", "step_graph", "step_v", "step_1st"] {
+    for id in ["node_end", "a_1_2", "a_1_2_2", "node_graph", "node_v", "node_1st"] {
         assert!(text.contains(&format!("\n    {id}[\"")), "{id}: {text}");
     }
 }
@@ -273,7 +299,7 @@ proptest! {
 
     #[test]
     fn every_way_is_in_both_drawings(flow in any_flow()) {
-        let net = Net::new(&flow);
+        let net = graph(&flow, &no_marks());
         let (picture, text) = (svg(&flow, &no_marks()), mermaid(&flow, &no_marks()));
         for edge in &net.edges {
             let title = format!("<title>{}</title>", net.edge_title(edge));
@@ -281,7 +307,7 @@ proptest! {
             let shown = picture.matches(&title).count();
             prop_assert!((1..=2).contains(&shown), "{} {} times", title, shown);
         }
-        let back = net.edges.iter().filter(|edge| edge.direction == EdgeDirection::Back).count();
+        let back = net.edges.iter().filter(|edge| edge.is_back).count();
         prop_assert_eq!(text.matches(" -.->").count(), back);
         prop_assert_eq!(text.matches(" -->").count(), net.edges.len() - back);
         prop_assert_eq!(picture.matches("<g class=\"lc-edge lc-dashed").count(), back);
