@@ -13,6 +13,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
+use crate::closed::closed;
 use crate::ids::{DecisionId, TaskId};
 use crate::time::Span;
 
@@ -83,43 +84,24 @@ pub struct Alert {
     pub detail: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Error,
-    Warning,
-}
-
-impl Severity {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "Error",
-            Self::Warning => "Warning",
-        }
+closed! {
+    pub enum Severity {
+        Error = "Error",
+        Warning = "Warning",
     }
 }
 
-/// The sections that Banksman writes, in the order of a new note.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Section {
-    Decisions,
-    Merge,
-    Completed,
-    Alerts,
+closed! {
+    /// The sections that Banksman writes, in the order of a new note.
+    enum Section {
+        Decisions = "decisions",
+        Merge = "merge",
+        Completed = "completed",
+        Alerts = "alerts",
+    }
 }
 
 impl Section {
-    const ALL: [Self; 4] = [Self::Decisions, Self::Merge, Self::Completed, Self::Alerts];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Decisions => "decisions",
-            Self::Merge => "merge",
-            Self::Completed => "completed",
-            Self::Alerts => "alerts",
-        }
-    }
-
     fn of(about: &PendingDetails) -> Self {
         match about {
             PendingDetails::Standard { .. } | PendingDetails::Escalated { .. } => Self::Decisions,
@@ -172,13 +154,10 @@ impl Marker {
         let words = line.trim().strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
         let words: Vec<&str> = words.split(' ').take(4).collect();
         match words[..] {
-            [word] => {
-                let named = |word: &str| Section::ALL.into_iter().find(|one| one.as_str() == word);
-                match word.strip_suffix(":end") {
-                    Some(word) => named(word).map(Self::End),
-                    None => named(word).map(Self::Begin),
-                }
-            }
+            [word] => match word.strip_suffix(":end") {
+                Some(word) => word.parse().ok().map(Self::End),
+                None => word.parse().ok().map(Self::Begin),
+            },
             ["entry", pin] => Pin::parse(pin).map(Self::Open),
             ["closed", pin, fingerprint] => {
                 Pin::parse(pin).map(|pin| Self::Closed(pin, fingerprint.to_owned()))

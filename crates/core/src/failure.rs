@@ -18,94 +18,52 @@ pub use link::pr_link;
 pub use retry::{PastFailure, RetryDecision, RetryPolicy, RetryRule, next};
 pub use signature::signature;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
+use crate::closed::closed;
 use crate::lifecycle::Outcome;
 use crate::time::Instant;
 
-/// Why a run failed, as far as it decides whether and when to retry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FailureClass {
-    /// A tool was needed and denied.
-    Permission,
-    /// There was nothing to do.
-    Noop,
-    /// It changed something that it may not change.
-    Policy,
-    /// The setup of the repository or the agent is broken: a missing script, no test files, a
-    /// branch that diverged.
-    Setup,
-    /// The machine: disk, git, a program that does not start.
-    Env,
-    /// The provider rejects the key.
-    Auth,
-    /// The provider's quota is used up.
-    Quota,
-    /// The checks failed on the work.
-    Test,
-    /// A server or network fault that may be gone at the next attempt.
-    Flaky,
-    /// The model was stuck in a loop.
-    ModelLoop,
-    /// The agent failed, or made a false claim.
-    Model,
-    /// A limit on tokens, turns or money.
-    Budget,
-    /// It fell silent or took too long.
-    Stall,
-    /// It needs a person to continue.
-    NeedsPerson,
-    /// Banksman lost the run: its keeper, node or lease.
-    Infra,
-    /// The session to resume is gone.
-    Session,
+closed! {
+    /// Why a run failed, as far as it decides whether and when to retry.
+    pub enum FailureClass {
+        /// A tool was needed and denied.
+        Permission = "permission",
+        /// There was nothing to do.
+        Noop = "noop",
+        /// It changed something that it may not change.
+        Policy = "policy",
+        /// The setup of the repository or the agent is broken: a missing script, no test files, a
+        /// branch that diverged.
+        Setup = "setup",
+        /// The machine: disk, git, a program that does not start.
+        Env = "env",
+        /// The provider rejects the key.
+        Auth = "auth",
+        /// The provider's quota is used up.
+        Quota = "quota",
+        /// The checks failed on the work.
+        Test = "test",
+        /// A server or network fault that may be gone at the next attempt.
+        Flaky = "flaky",
+        /// The model was stuck in a loop.
+        ModelLoop = "model_loop",
+        /// The agent failed, or made a false claim.
+        Model = "model",
+        /// A limit on tokens, turns or money.
+        Budget = "budget",
+        /// It fell silent or took too long.
+        Stall = "stall",
+        /// It needs a person to continue.
+        NeedsPerson = "needs_person",
+        /// Banksman lost the run: its keeper, node or lease.
+        Infra = "infra",
+        /// The session to resume is gone.
+        Session = "session",
+    }
 }
 
 impl FailureClass {
-    pub const ALL: [Self; 16] = [
-        Self::Permission,
-        Self::Noop,
-        Self::Policy,
-        Self::Setup,
-        Self::Env,
-        Self::Auth,
-        Self::Quota,
-        Self::Test,
-        Self::Flaky,
-        Self::ModelLoop,
-        Self::Model,
-        Self::Budget,
-        Self::Stall,
-        Self::NeedsPerson,
-        Self::Infra,
-        Self::Session,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Permission => "permission",
-            Self::Noop => "noop",
-            Self::Policy => "policy",
-            Self::Setup => "setup",
-            Self::Env => "env",
-            Self::Auth => "auth",
-            Self::Quota => "quota",
-            Self::Test => "test",
-            Self::Flaky => "flaky",
-            Self::ModelLoop => "model_loop",
-            Self::Model => "model",
-            Self::Budget => "budget",
-            Self::Stall => "stall",
-            Self::NeedsPerson => "needs_person",
-            Self::Infra => "infra",
-            Self::Session => "session",
-        }
-    }
-
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     #[must_use]
@@ -125,26 +83,6 @@ impl FailureClass {
             | Self::Stall
             | Self::NeedsPerson => true,
         }
-    }
-}
-
-impl fmt::Display for FailureClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is not a failure class.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a failure class")]
-pub struct UnknownFailureClass(pub String);
-
-impl FromStr for FailureClass {
-    type Err = UnknownFailureClass;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFailureClass> {
-        let found = Self::ALL.into_iter().find(|class| class.as_str() == text);
-        found.ok_or_else(|| UnknownFailureClass(text.chars().take(64).collect()))
     }
 }
 
@@ -171,40 +109,15 @@ pub struct RunExpectation<'a> {
     pub schema_given: bool,
 }
 
-/// How well the work is verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProofLevel {
-    /// Only the agent's claim.
-    Claimed,
-    /// Commits exist.
-    Observed,
-    /// All checks passed on exactly the head.
-    Verified,
-}
-
-impl ProofLevel {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claimed => "claimed",
-            Self::Observed => "observed",
-            Self::Verified => "verified",
-        }
-    }
-}
-
-/// A text that is not a proof level.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a proof level")]
-pub struct UnknownProofLevel(pub String);
-
-impl FromStr for ProofLevel {
-    type Err = UnknownProofLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownProofLevel> {
-        let all = [Self::Claimed, Self::Observed, Self::Verified];
-        let found = all.into_iter().find(|level| level.as_str() == text);
-        found.ok_or_else(|| UnknownProofLevel(text.chars().take(64).collect()))
+closed! {
+    /// How well the work is verified.
+    pub enum ProofLevel {
+        /// Only the agent's claim.
+        Claimed = "claimed",
+        /// Commits exist.
+        Observed = "observed",
+        /// All checks passed on exactly the head.
+        Verified = "verified",
     }
 }
 
@@ -266,7 +179,8 @@ mod tests {
         for class in FailureClass::ALL {
             assert_eq!(class.to_string().parse(), Ok(class));
         }
-        assert_eq!("Quota".parse::<FailureClass>(), Err(UnknownFailureClass("Quota".to_owned())));
+        let error = "Quota".parse::<FailureClass>().expect_err("the words are lower case");
+        assert!(error.to_string().starts_with("`Quota` is not one of: permission, noop, "));
         assert!(FailureClass::ALL.is_sorted(), "each class once, in the order of the enum");
     }
 

@@ -5,8 +5,9 @@
 //! task may do), then `machine` (what happens when a task receives an event).
 
 pub mod backoff;
+pub mod closed;
 pub mod daily;
-mod draw;
+pub mod draw;
 pub mod failure;
 pub mod fence;
 pub mod globs;

@@ -1,6 +1,10 @@
-//! Every limit of the system, with its unit and its reason.
+//! The limits that several files share, each with its unit and its reason. A limit of one file is a
+//! constant at its top.
 
 use crate::time::Span;
+
+/// Longest lease that a run can have: a machine that is gone for good holds its tasks no longer.
+pub const LONGEST_LEASE: Span = Span(24 * 60 * 60_000);
 
 /// The source of a lifecycle. The largest built-in one is under 20 KiB; the rest is room for
 /// generated ones.

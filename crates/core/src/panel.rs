@@ -16,47 +16,31 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed::closed;
 use crate::lifecycle::Outcome;
 use crate::time::Instant;
 
-/// A reviewer's judgement of the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Verdict {
-    Approve,
-    /// An objection that may be debated.
-    Concern,
-    /// A veto.
-    Block,
-    /// A person must decide.
-    Escalate,
-}
-
-impl Verdict {
-    pub const ALL: [Self; 4] = [Self::Approve, Self::Concern, Self::Block, Self::Escalate];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "APPROVE",
-            Self::Concern => "CONCERN",
-            Self::Block => "BLOCK",
-            Self::Escalate => "ESCALATE",
-        }
+closed! {
+    /// A reviewer's judgement of the work.
+    pub enum Verdict {
+        Approve = "APPROVE",
+        /// An objection that may be debated.
+        Concern = "CONCERN",
+        /// A veto.
+        Block = "BLOCK",
+        /// A person must decide.
+        Escalate = "ESCALATE",
     }
 }
 
 /// The reasons for a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Rationale {
-    #[serde(default)]
     pub rationale: String,
-    #[serde(default)]
     pub concerns: Vec<String>,
-    #[serde(default)]
     pub suggestions: Vec<String>,
     /// Why it blocks, as one of the reasons that a gate routes by; empty if none fits.
-    #[serde(default)]
     pub reason: String,
 }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed::closed;
 use crate::limits;
 
 /// The limits of one pull request: minutes of agent time, files, purposes, and minutes of review.
@@ -59,22 +60,11 @@ pub struct Subtask {
     pub tags: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    Low,
-    Medium,
-    High,
-}
-
-impl Confidence {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+closed! {
+    pub enum Confidence {
+        Low = "low",
+        Medium = "medium",
+        High = "high",
     }
 }
 

@@ -15,91 +15,37 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 pub use grant::{ALLOW, Grant, REFUSED, grants, with_permission};
 pub use request::PermissionRequest;
 pub use source::{BUILTIN, builtin, read};
 
+use crate::closed::closed;
 use location::{PathContext, PathLocation, locate_path, named_paths, written_paths};
 use request::ACTION_BYTES;
 use shell::{Script, SimpleCommand};
 
-/// How much harm an action can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum RiskClass {
-    #[serde(alias = "green")]
-    Green,
-    /// Needs a permission for agents of the lowest rank.
-    #[serde(alias = "yellow")]
-    Yellow,
-    /// Needs a permission for every agent.
-    #[serde(alias = "red")]
-    Red,
-}
-
-impl RiskClass {
-    pub const ALL: [Self; 3] = [Self::Green, Self::Yellow, Self::Red];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Green => "GREEN",
-            Self::Yellow => "YELLOW",
-            Self::Red => "RED",
-        }
+closed! {
+    /// How much harm an action can do.
+    pub enum RiskClass {
+        #[serde(alias = "green")]
+        Green = "GREEN",
+        /// Needs a permission for agents of the lowest rank.
+        #[serde(alias = "yellow")]
+        Yellow = "YELLOW",
+        /// Needs a permission for every agent.
+        #[serde(alias = "red")]
+        Red = "RED",
     }
 }
 
-impl fmt::Display for RiskClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// How far an agent is trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rank {
-    Intern,
-    Specialist,
-    Lead,
-}
-
-impl Rank {
-    pub const ALL: [Self; 3] = [Self::Intern, Self::Specialist, Self::Lead];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Intern => "intern",
-            Self::Specialist => "specialist",
-            Self::Lead => "lead",
-        }
-    }
-}
-
-impl fmt::Display for Rank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is not a rank.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a rank: intern, specialist or lead")]
-pub struct NotARank(pub String);
-
-impl FromStr for Rank {
-    type Err = NotARank;
-
-    fn from_str(text: &str) -> Result<Self, NotARank> {
-        let found = Self::ALL.into_iter().find(|rank| rank.as_str() == text);
-        found.ok_or_else(|| NotARank(text.chars().take(64).collect()))
+closed! {
+    /// How far an agent is trusted.
+    pub enum Rank {
+        Intern = "intern",
+        Specialist = "specialist",
+        Lead = "lead",
     }
 }
 
@@ -141,27 +87,15 @@ pub struct Rule {
     pub place: String,
 }
 
-/// What a rule applies to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RuleSubject {
-    Command,
-    /// A path that is written.
-    Write,
-    /// A path that is written or read.
-    Touch,
-    Tool,
-}
-
-impl RuleSubject {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Write => "write",
-            Self::Touch => "touch",
-            Self::Tool => "tool",
-        }
+closed! {
+    /// What a rule applies to.
+    pub enum RuleSubject {
+        Command = "command",
+        /// A path that is written.
+        Write = "write",
+        /// A path that is written or read.
+        Touch = "touch",
+        Tool = "tool",
     }
 }
 

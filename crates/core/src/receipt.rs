@@ -5,8 +5,8 @@
 //! what the agent claims; [`Evidence`] is what Banksman observed itself.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::lifecycle::expr::Value;
 use crate::time::Instant;
 
 /// The final report of one job, written once by its keeper.

@@ -141,6 +141,7 @@ fn only_restricts_a_field_and_all_others_are_free() {
     let lifecycle = loaded("mission");
     let roles = |field: &str| match &lifecycle.fields[field].by {
         FieldWriters::Anyone => vec!["anyone"],
+        FieldWriters::Computed => Vec::new(),
         FieldWriters::Roles(roles) => roles.iter().map(|role| lifecycle.role_name(*role)).collect(),
     };
     assert_eq!(roles("assigneeIds"), ["lead", "human"]);

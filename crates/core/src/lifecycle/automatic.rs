@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::contract::Trigger;
-use super::expr::{Env, Expr, ResolvedName};
+use super::expr::{Env, Expr, ResolvedName, Value};
 use super::problem::Problem;
 use super::prove::{Proof, at, closure, routes};
 use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget};
@@ -57,11 +55,8 @@ impl Proof<'_> {
                     "tasks can go round for ever without anybody asking: {}",
                     names.join(", ")
                 );
-                found.push(at(
-                    row.line,
-                    message,
-                    "let one of these moves `count` a counter that has a `limit`",
-                ));
+                let help = "let one of these moves `count` a counter that has a `limit`";
+                found.push(at(row.line, message, help));
             }
         }
     }
@@ -165,20 +160,8 @@ fn holds_with_only(expr: &Expr, fields: &BTreeMap<&str, &Value>) -> bool {
     struct OnlyThese<'a>(&'a BTreeMap<&'a str, &'a Value>);
     impl Env for OnlyThese<'_> {
         fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
-            match name {
-                ResolvedName::Field(path) => member(self.0, path),
-                ResolvedName::Constant(value) => Cow::Owned(value.clone()),
-                ResolvedName::Counter(_)
-                | ResolvedName::ActorRole
-                | ResolvedName::ActorName
-                | ResolvedName::Now
-                | ResolvedName::Title
-                | ResolvedName::Tags
-                | ResolvedName::Priority
-                | ResolvedName::Spent(_)
-                | ResolvedName::Outcome
-                | ResolvedName::Detail => Cow::Owned(Value::Null),
-            }
+            let constant = || name.constant().cloned().unwrap_or(Value::Null);
+            name.field().map_or_else(|| Cow::Owned(constant()), |path| member(self.0, path))
         }
     }
     expr.holds(&OnlyThese(fields))

@@ -6,16 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::expr::{Expr, Type};
+use super::expr::{Expr, Type, Value};
 use super::names::{Names, NamesFor, Stands};
 use super::problem::{Problem, Problems, suggestion};
 use super::source::{RequirementSource, Source};
 use super::{
     CounterId, FieldDecl, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition,
-    prove, rows, source, state_id,
+    prove, rows, source,
 };
 use crate::limits;
 use crate::time::Span;
@@ -281,30 +280,30 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn state_named(&mut self, name: &Name) -> Option<StateId> {
-        let found = self.state_names.iter().position(|known| *known == name.value);
-        if found.is_none() {
-            let help = suggestion(&name.value, self.state_names.iter().map(String::as_str));
-            self.problem(name, format!("there is no state `{}`", clip(&name.value)), help);
-        }
-        found.map(state_id)
+        self.position("state", name, |checker| &checker.state_names).map(StateId)
     }
 
     pub(super) fn role_named(&mut self, name: &Name) -> Option<RoleId> {
-        let found = self.roles.iter().position(|known| *known == name.value);
-        if found.is_none() {
-            let help = suggestion(&name.value, self.roles.iter().map(String::as_str));
-            self.problem(name, format!("there is no role `{}`", clip(&name.value)), help);
-        }
-        found.and_then(|index| u16::try_from(index).ok()).map(RoleId)
+        self.position("role", name, |checker| &checker.roles).map(RoleId)
     }
 
     pub(super) fn counter_named(&mut self, name: &Name) -> Option<CounterId> {
-        let found = self.names.counters.iter().position(|known| *known == name.value);
-        if found.is_none() {
-            let help = suggestion(&name.value, self.names.counters.iter().map(String::as_str));
-            self.problem(name, format!("there is no counter `{}`", clip(&name.value)), help);
-        }
-        found.and_then(|index| u16::try_from(index).ok()).map(CounterId)
+        self.position("counter", name, |checker| &checker.names.counters).map(CounterId)
+    }
+
+    fn position(
+        &mut self,
+        what: &str,
+        name: &Name,
+        list: impl Fn(&Self) -> &Vec<String>,
+    ) -> Option<u16> {
+        let known = list(self);
+        let Some(found) = known.iter().position(|known| *known == name.value) else {
+            let help = suggestion(&name.value, known.iter().map(String::as_str));
+            self.problem(name, format!("there is no {what} `{}`", clip(&name.value)), help);
+            return None;
+        };
+        u16::try_from(found).ok()
     }
 }
 

@@ -8,47 +8,32 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::expr::Type;
 use super::{Lifecycle, Outcome, Route, Setting, StateActivity, StateId};
+use crate::closed::closed;
 use crate::time::Span;
 
-/// What a lifecycle is for, and so what the engine demands of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// Work that people and planners add.
-    Task,
-    /// One part of an approved plan, created by the engine.
-    Subtask,
-    /// A workflow file that runs; its steps are its children.
-    Workflow,
-    /// One step of a workflow with the gate behind it.
-    Step,
-    /// One reviewer's part in a panel.
-    Review,
-    /// A question to people about a budget that is used up.
-    Budget,
+closed! {
+    /// What a lifecycle is for, and so what the engine demands of it.
+    pub enum Purpose {
+        /// Work that people and planners add.
+        Task = "task",
+        /// One part of an approved plan, created by the engine.
+        Subtask = "subtask",
+        /// A workflow file that runs; its steps are its children.
+        Workflow = "workflow",
+        /// One step of a workflow with the gate behind it.
+        Step = "step",
+        /// One reviewer's part in a panel.
+        Review = "review",
+        /// A question to people about a budget that is used up.
+        Budget = "budget",
+    }
 }
 
 use Purpose::{Budget, Review, Step, Subtask, Task, Workflow};
 
 impl Purpose {
-    pub const ALL: [Self; 6] = [Task, Subtask, Workflow, Step, Review, Budget];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Task => "task",
-            Subtask => "subtask",
-            Workflow => "workflow",
-            Step => "step",
-            Review => "review",
-            Budget => "budget",
-        }
-    }
-
     /// The built-in lifecycle that the engine uses where it creates tasks of this purpose itself. A
     /// project may replace it only by one of the same purpose.
     #[must_use]
@@ -80,9 +65,64 @@ impl Purpose {
     }
 }
 
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+/// A closed list of words that stand in fields, in roles or in the history.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $Name { $($(#[$about])* $Variant,)+ }
+
+        impl $Name {
+            pub const NAMES: &'static [&'static str] = &[$($word,)+];
+
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $word,)+ }
+            }
+        }
+    };
+}
+
+words! {
+    /// A role that the engine knows by itself; a lifecycle may name any others.
+    pub enum AgentRole {
+        Planner = "planner",
+        Evaluator = "evaluator",
+        Reviewer = "reviewer",
+    }
+}
+
+words! {
+    /// Who drives a workflow, in [`Field::StepDriver`].
+    pub enum DrivenBy {
+        Engine = "engine",
+        Person = "hand",
+    }
+}
+
+words! {
+    /// How a step is started, in [`Field::Launch`].
+    pub enum Launch {
+        Headless = "headless",
+        Interactive = "interactive",
+        Subagent = "subagent",
+    }
+}
+
+words! {
+    /// A record in the history that the program writes by itself and no transition leaves.
+    pub enum Note {
+        /// The refusal of a stale write.
+        StaleWrite = "came_late",
+        /// The end of a delay that a person asked for.
+        DelaySkipped = "hastened",
+        /// A budget that a person has raised.
+        Raised = "raised",
+        /// A fault of one task that a turn went on without.
+        EngineFault = "engine_fault",
+        /// A permission, where the lifecycle has no answer that grants it.
+        Allow = "allow",
+        AnswerRefused = "answer_refused",
     }
 }
 
@@ -334,8 +374,8 @@ contract! {
         Merges = "merges", (Flag, Writer::Creator), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
         Step = "step", (Text, Writer::Creator), &[Step], &[Step], "The id of the step.";
         Level = "level", (Words(&["none", "auto", "notify", "human"]), Writer::Creator), &[Step], &[Step], "Who decides at the gate.";
-        Launch = "launch", (Words(&["headless", "interactive", "subagent"]), Writer::Creator), &[Step], &[Step], "How the step is started.";
-        StepDriver = "driver", (Words(&["engine", "hand"]), Writer::Creator), &[Step], &[Step], "Who drives the workflow.";
+        Launch = "launch", (Words(Launch::NAMES), Writer::Creator), &[Step], &[Step], "How the step is started.";
+        StepDriver = "driver", (Words(DrivenBy::NAMES), Writer::Creator), &[Step], &[Step], "Who drives the workflow.";
         Proof = "proof", (Flag, Writer::Creator), &[Step], &[Step], "Whether a manual step can be checked.";
         DoneIn = "done_in", (Text, Writer::Lifecycle), &[Step], &[Step], "The folder in which a manual step was done.";
         DoneOn = "done_on", (Text, Writer::Lifecycle), &[Step], &[Step], "The node that has that folder.";

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::check::{Checker, Overrides, is_word};
 use super::contract;
-use super::expr::{Expr, Type};
+use super::expr::{Expr, Type, Value};
 use super::names::{Stands, reserved};
 use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, StateSource};
@@ -23,6 +21,8 @@ use crate::yaml::{Entries, Name, Spanned, clip, place};
 pub(super) const TYPE: &str = "type";
 pub(super) const BY: &str = "by";
 const NOT_BLANK: &str = "not_blank";
+const COMPUTED: &str = "computed";
+const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
 /// In `by`: every role.
 pub(super) const ANYONE: &str = "anyone";
 
@@ -120,7 +120,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `text`, `[one, of, these]`, or `{ type: text, by: [human], not_blank: true }`.
+    /// `text`, `[one, of, these]`, or `{ type: text, by: [human], not_blank: true }` with `computed` in place of `by`.
     fn field_decl(&mut self, name: &Name, declared: &Spanned<Value>) -> Option<FieldDecl> {
         let line = place(name).0;
         let nobody = FieldWriters::Roles(Vec::new());
@@ -133,20 +133,23 @@ impl Checker<'_> {
                     return None;
                 };
                 for key in attributes.keys() {
-                    if ![TYPE, BY, NOT_BLANK].contains(&key.as_str()) {
-                        let help = suggestion(key, [TYPE, BY, NOT_BLANK]);
+                    if !ATTRIBUTES.contains(&key.as_str()) {
+                        let help = suggestion(key, ATTRIBUTES);
                         self.problem(declared, format!("a field has no `{}`", clip(key)), help);
                     }
                 }
-                let by = attributes.get(BY).map_or(nobody, |by| self.writers(declared, by));
-                let not_blank = attributes.get(NOT_BLANK).is_some_and(|flag| {
-                    flag.as_bool().unwrap_or_else(|| {
-                        let help = "write `not_blank: true`";
-                        self.problem(declared, "`not_blank` is true or false", help);
-                        false
-                    })
-                });
-                (kind, by, not_blank)
+                let is_computed = self.is_said(declared, attributes.get(COMPUTED), COMPUTED);
+                let by = match attributes.get(BY) {
+                    Some(_) if is_computed => {
+                        let message = format!("`{}` is computed, so no role gives it", name.value);
+                        self.problem(declared, message, "remove `by`, or remove `computed`");
+                        FieldWriters::Computed
+                    }
+                    None if is_computed => FieldWriters::Computed,
+                    Some(by) => self.writers(declared, by),
+                    None => nobody,
+                };
+                (kind, by, self.is_said(declared, attributes.get(NOT_BLANK), NOT_BLANK))
             }
             kind => (kind, nobody, false),
         };
@@ -159,6 +162,16 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn is_said(&mut self, at: &Spanned<Value>, flag: Option<&Value>, name: &str) -> bool {
+        flag.is_some_and(|flag| {
+            flag.as_bool().unwrap_or_else(|| {
+                let message = format!("`{name}` is true or false");
+                self.problem(at, message, format!("write `{name}: true`"));
+                false
+            })
+        })
     }
 
     fn writers(&mut self, at: &Spanned<Value>, by: &Value) -> FieldWriters {
@@ -188,7 +201,8 @@ impl Checker<'_> {
             let taken =
                 names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
-                let by = FieldWriters::Anyone;
+                // An agent must not loosen the checks on its own work.
+                let by = FieldWriters::Roles(vec![super::RoleId::HUMAN]);
                 let standard = FieldDecl { kind, by, not_blank: false, line: 0 };
                 names.fields.entry(name.to_owned()).or_insert(standard);
             }

@@ -2,10 +2,10 @@
 //! never rewritten: its hash is in the history.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::contract::Purpose;
 use super::declare::{ANYONE, BY, TYPE};
+use super::expr::{Fields, Value};
 use super::problem::Problem;
 use super::source::{
     CounterSource, DoesSource, RemindSource, RequirementSource, Source, StateSource, TimeoutSource,
@@ -114,12 +114,12 @@ pub(super) fn read(text: &str, manual: &str) -> Result<Source, Problem> {
     let mut fields = old.fields;
     for (name, declared) in &mut fields.0 {
         let only = old.only.0.iter().find(|(known, _)| known.value == name.value);
-        let by = only.map_or(json!(ANYONE), |(_, roles)| {
+        let by = only.map_or(Value::from(ANYONE), |(_, roles)| {
             roles.iter().map(|role| Value::from(role.value.as_str())).collect()
         });
         let kind = declared.value.take();
         declared.value =
-            Value::Object(Map::from_iter([(TYPE.to_owned(), kind), (BY.to_owned(), by)]));
+            Value::Object(Fields::from_iter([(TYPE.to_owned(), kind), (BY.to_owned(), by)]));
     }
     Ok(Source {
         purpose: map(&old.lifecycle, |_| purpose),

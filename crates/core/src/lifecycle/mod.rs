@@ -21,12 +21,12 @@ mod rows;
 mod source;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::closed::closed;
 use crate::failure::Deliverable;
+use crate::lifecycle::expr::Value;
 use crate::time::Span;
 pub use source::compose;
 
@@ -52,55 +52,28 @@ impl RoleId {
     pub const SYSTEM: Self = Self(1);
 }
 
-/// All that the program knows about a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StateKind {
-    /// Waits in the queue for a worker.
-    Queued,
-    /// An agent is at work, or about to be.
-    Working,
-    /// Others look at the work.
-    Reviewing,
-    /// A person has to answer.
-    Waiting,
-    /// Something outside has to happen first.
-    Blocked,
-    /// Put aside by a person.
-    Parked,
-    Done,
-    Failed,
-    Cancelled,
+closed! {
+    /// All that the program knows about a state.
+    pub enum StateKind {
+        /// Waits in the queue for a worker.
+        Queued = "queued",
+        /// An agent is at work, or about to be.
+        Working = "working",
+        /// Others look at the work.
+        Reviewing = "reviewing",
+        /// A person has to answer.
+        Waiting = "waiting",
+        /// Something outside has to happen first.
+        Blocked = "blocked",
+        /// Put aside by a person.
+        Parked = "parked",
+        Done = "done",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 impl StateKind {
-    pub const ALL: [Self; 9] = [
-        Self::Queued,
-        Self::Working,
-        Self::Reviewing,
-        Self::Waiting,
-        Self::Blocked,
-        Self::Parked,
-        Self::Done,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Working => "working",
-            Self::Reviewing => "reviewing",
-            Self::Waiting => "waiting",
-            Self::Blocked => "blocked",
-            Self::Parked => "parked",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether others rely on it that a task in such a state stays there.
     #[must_use]
     pub fn is_final(self) -> bool {
@@ -122,41 +95,21 @@ impl StateKind {
     }
 }
 
-impl fmt::Display for StateKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+closed! {
+    /// What Banksman does while a task is in a state: the closed set that the program implements.
+    pub enum Activity {
+        Agent = "agent",
+        Panel = "panel",
+        Human = "human",
+        Check = "check",
+        PullRequest = "pull_request",
+        Merge = "merge",
+        Capture = "capture",
+        Wait = "wait",
     }
-}
-
-/// What Banksman does while a task is in a state: the closed set that the program implements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Activity {
-    Agent,
-    Panel,
-    Human,
-    Check,
-    PullRequest,
-    Merge,
-    Capture,
-    Wait,
 }
 
 impl Activity {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Panel => "panel",
-            Self::Human => "human",
-            Self::Check => "check",
-            Self::PullRequest => "pull_request",
-            Self::Merge => "merge",
-            Self::Capture => "capture",
-            Self::Wait => "wait",
-        }
-    }
-
     /// How it can end. A person's answers are offered by the lifecycle, so `human` has none here.
     #[must_use]
     pub fn outcomes(self) -> &'static [Outcome] {
@@ -186,79 +139,38 @@ impl Activity {
     }
 }
 
-/// How an activity ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Succeeded,
-    NothingToDo,
-    VerifyFailed,
-    Policy,
-    Quota,
-    Auth,
-    Transient,
-    Stalled,
-    Crashed,
-    NeedsPerson,
-    OverBudget,
-    /// The failure policy has given up on an outcome that was to be tried again.
-    Exhausted,
-    Approved,
-    Blocked,
-    Escalated,
-    Unresolved,
-    Unavailable,
-    Passed,
-    Failed,
-    ChangesRequested,
-    Merged,
-    /// Of a `merge` that only looks.
-    NotMerged,
-    Closed,
-    Conflict,
-    Rejected,
-    Captured,
-    Met,
-}
-
-impl Outcome {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::NothingToDo => "nothing_to_do",
-            Self::VerifyFailed => "verify_failed",
-            Self::Policy => "policy",
-            Self::Quota => "quota",
-            Self::Auth => "auth",
-            Self::Transient => "transient",
-            Self::Stalled => "stalled",
-            Self::Crashed => "crashed",
-            Self::NeedsPerson => "needs_person",
-            Self::OverBudget => "over_budget",
-            Self::Exhausted => "exhausted",
-            Self::Approved => "approved",
-            Self::Blocked => "blocked",
-            Self::Escalated => "escalated",
-            Self::Unresolved => "unresolved",
-            Self::Unavailable => "unavailable",
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::ChangesRequested => "changes_requested",
-            Self::Merged => "merged",
-            Self::NotMerged => "not_merged",
-            Self::Closed => "closed",
-            Self::Conflict => "conflict",
-            Self::Rejected => "rejected",
-            Self::Captured => "captured",
-            Self::Met => "met",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+closed! {
+    /// How an activity ended.
+    pub enum Outcome {
+        Succeeded = "succeeded",
+        NothingToDo = "nothing_to_do",
+        VerifyFailed = "verify_failed",
+        Policy = "policy",
+        Quota = "quota",
+        Auth = "auth",
+        Transient = "transient",
+        Stalled = "stalled",
+        Crashed = "crashed",
+        NeedsPerson = "needs_person",
+        OverBudget = "over_budget",
+        /// The failure policy has given up on an outcome that was to be tried again.
+        Exhausted = "exhausted",
+        Approved = "approved",
+        Blocked = "blocked",
+        Escalated = "escalated",
+        Unresolved = "unresolved",
+        Unavailable = "unavailable",
+        Passed = "passed",
+        Failed = "failed",
+        ChangesRequested = "changes_requested",
+        Merged = "merged",
+        /// Of a `merge` that only looks.
+        NotMerged = "not_merged",
+        Closed = "closed",
+        Conflict = "conflict",
+        Rejected = "rejected",
+        Captured = "captured",
+        Met = "met",
     }
 }
 
@@ -464,6 +376,8 @@ pub enum FieldWriters {
     Anyone,
     /// Besides the system.
     Roles(Vec<RoleId>),
+    /// Nobody: the program or a `compute` of the lifecycle does.
+    Computed,
 }
 
 impl FieldDecl {
@@ -472,6 +386,7 @@ impl FieldDecl {
         let listed = match &self.by {
             FieldWriters::Anyone => true,
             FieldWriters::Roles(roles) => roles.contains(&role),
+            FieldWriters::Computed => false,
         };
         role == RoleId::SYSTEM || listed
     }
@@ -480,7 +395,7 @@ impl FieldDecl {
     #[must_use]
     pub fn is_given_by_callers(&self) -> bool {
         match &self.by {
-            FieldWriters::Anyone => false,
+            FieldWriters::Anyone | FieldWriters::Computed => false,
             FieldWriters::Roles(roles) => !roles.is_empty() && !roles.contains(&RoleId::SYSTEM),
         }
     }
@@ -505,10 +420,6 @@ fn has_blank(value: &Value) -> bool {
         Value::Object(members) => members.is_empty() || members.values().any(has_blank),
     }
 }
-
-/// The trigger by which the engine tells a task whose work is left to its parts that one of them
-/// has moved.
-pub const CHILDREN_MOVED: &str = "parts_moved";
 
 /// How `[prior]` is written.
 pub const PRIOR: &str = "[prior]";

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
-use super::expr::{NameScope, ResolvedName, Type};
+use super::expr::{NameScope, ResolvedName, Type, Value};
 use super::problem::suggestion;
 use super::{CounterId, FieldDecl, Setting};
 
@@ -139,12 +137,12 @@ fn constant(setting: &Setting) -> (ResolvedName, Type) {
     let (value, kind) = match setting {
         #[expect(clippy::cast_possible_truncation, reason = "only whole numbers in range get here")]
         Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            (json!(*number as i64), Type::Number)
+            (Value::from(*number as i64), Type::Number)
         }
-        Setting::Number(number) => (json!(number), Type::Number),
-        Setting::Flag(flag) => (json!(flag), Type::Flag),
-        Setting::Text(text) => (json!(text), Type::Text),
-        Setting::Time(span) => (json!(span.0), Type::Span),
+        Setting::Number(number) => (Value::from(*number), Type::Number),
+        Setting::Flag(flag) => (Value::from(*flag), Type::Flag),
+        Setting::Text(text) => (Value::from(text.as_str()), Type::Text),
+        Setting::Time(span) => (Value::from(span.0), Type::Span),
     };
     (ResolvedName::Constant(value), kind)
 }

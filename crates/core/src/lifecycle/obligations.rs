@@ -7,7 +7,7 @@ use super::contract::{
 use super::expr::Type;
 use super::problem::Problem;
 use super::prove::{Proof, at, routes};
-use super::{FieldUpdates, FieldWriters, RoleId, Setting, StateKind, Transition};
+use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Setting, StateKind, Transition};
 
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
@@ -16,6 +16,7 @@ impl Proof<'_> {
         self.types_are_those_of_the_contract(found);
         self.system_triggers_are_fired(found);
         self.fields_can_be_set(found);
+        self.computed_fields_are_not_set(found);
         self.prose_is_not_compared(found);
         self.engine_lifecycles_keep_their_purpose(found);
     }
@@ -134,25 +135,58 @@ impl Proof<'_> {
 
     /// A field that nothing sets is dead, and so is every guard that reads it.
     fn fields_can_be_set(&self, found: &mut Vec<Problem>) {
-        let lifecycle = self.lifecycle;
-        let sets = |changes: &FieldUpdates, name: &str| {
-            changes.set.contains_key(name) || changes.compute.contains_key(name)
-        };
-        for (name, field) in &lifecycle.fields {
-            let by_somebody = field.by != FieldWriters::Roles(Vec::new());
-            let by_row = || lifecycle.transitions.iter().any(|row| sets(&row.changes, name));
-            let by_counter =
-                || lifecycle.counters.iter().any(|counter| sets(&counter.changes, name));
-            let by_program = || {
-                let known = Field::named(name).filter(|known| known.writer() != Writer::Lifecycle);
-                known.is_some_and(|known| known.rule().purposes.contains(&lifecycle.purpose))
+        let unset = |(name, field): &(&String, &FieldDecl)| {
+            let changes = |(_, changes): (u32, &FieldUpdates)| {
+                changes.set.contains_key(*name) || changes.compute.contains_key(*name)
             };
-            if !by_somebody && !by_program() && !by_row() && !by_counter() {
-                let message = format!("nothing can set the field `{name}`");
-                let help = "name the roles that may: `by: [human]`; or set it on a transition, or remove it";
-                found.push(at(field.line, message, help));
+            let is_given = match &field.by {
+                FieldWriters::Anyone => true,
+                FieldWriters::Roles(roles) => !roles.is_empty(),
+                FieldWriters::Computed => false,
+            };
+            !is_given && !self.changes().any(changes) && !self.is_written_by_program(name)
+        };
+        for (name, field) in self.lifecycle.fields.iter().filter(unset) {
+            let (message, help) = if field.by == FieldWriters::Computed {
+                (
+                    format!("nothing computes the field `{name}`"),
+                    "write `compute` on a transition, or remove `computed`",
+                )
+            } else {
+                (
+                    format!("nothing can set the field `{name}`"),
+                    "name the roles that may: `by: [human]`; or set it on a transition, or remove it",
+                )
+            };
+            found.push(at(field.line, message, help));
+        }
+    }
+
+    /// A fixed value is not computed: the field would say one thing and hold another.
+    fn computed_fields_are_not_set(&self, found: &mut Vec<Problem>) {
+        let is_computed = |name: &String| {
+            let field = self.lifecycle.fields.get(name);
+            field.is_some_and(|field| field.by == FieldWriters::Computed)
+        };
+        for (line, changes) in self.changes() {
+            for name in changes.set.keys().filter(|name| is_computed(name)) {
+                let message = format!("`{name}` is computed, but this sets it to a fixed value");
+                let help = "write `compute` instead of `set`, or remove `computed` from the field";
+                found.push(at(line, message, help));
             }
         }
+    }
+
+    /// What rows and counters do to the fields, with their lines.
+    fn changes(&self) -> impl Iterator<Item = (u32, &FieldUpdates)> {
+        let rows = self.lifecycle.transitions.iter().map(|row| (row.line, &row.changes));
+        let counters = self.lifecycle.counters.iter();
+        rows.chain(counters.map(|counter| (counter.line, &counter.changes)))
+    }
+
+    fn is_written_by_program(&self, name: &str) -> bool {
+        let known = Field::named(name).filter(|known| known.writer() != Writer::Lifecycle);
+        known.is_some_and(|known| known.rule().purposes.contains(&self.lifecycle.purpose))
     }
 
     /// A condition on the words of a message breaks when somebody improves the message.

@@ -113,11 +113,8 @@ impl Proof<'_> {
                 state.name,
                 self.lifecycle.state(self.lifecycle.initial).name
             );
-            found.push(at(
-                state.line,
-                message,
-                "add a transition that leads here, or remove the state",
-            ));
+            let help = "add a transition that leads here, or remove the state";
+            found.push(at(state.line, message, help));
         }
         let initial = self.lifecycle.state(self.lifecycle.initial);
         if initial.terminal {
@@ -145,21 +142,15 @@ impl Proof<'_> {
                     "nothing leads out of `{}`, but a task cannot end in a state of kind {}",
                     state.name, state.kind
                 );
-                found.push(at(
-                    state.line,
-                    message,
-                    "add a transition out of it, or make its kind done, failed or cancelled",
-                ));
+                let help = "add a transition out of it, or make its kind done, failed or cancelled";
+                found.push(at(state.line, message, help));
             }
         }
         for (id, state) in self.states() {
             if !state.terminal && !ending.contains(&id) {
                 let message = format!("from `{}` a task can never come to an end", state.name);
-                found.push(at(
-                    state.line,
-                    message,
-                    "add a way to a state of kind done, failed or cancelled",
-                ));
+                let help = "add a way to a state of kind done, failed or cancelled";
+                found.push(at(state.line, message, help));
             }
             if !state.terminal && !state.provisional && state.kind.is_final() {
                 let row = self.lifecycle.exits(id).next();
@@ -239,11 +230,8 @@ impl Proof<'_> {
                         "`{}` offers people `{action}`, but they may not take `{trigger}` from there",
                         state.name
                     );
-                    found.push(at(
-                        state.line,
-                        message,
-                        "add a transition with that trigger `by: [human]`",
-                    ));
+                    let help = "add a transition with that trigger `by: [human]`";
+                    found.push(at(state.line, message, help));
                 }
             }
             if does.activity == Activity::Human {
@@ -257,22 +245,16 @@ impl Proof<'_> {
                             does.activity.as_str(),
                             state.name
                         );
-                        found.push(at(
-                            state.line,
-                            message,
-                            "map it under `outcomes`, or add `otherwise: trigger`",
-                        ));
+                        let help = "map it under `outcomes`, or add `otherwise: trigger`";
+                        found.push(at(state.line, message, help));
                     }
                     Some(trigger) if !self.takes(id, trigger, RoleId::SYSTEM) => {
                         let message = format!(
                             "the outcome `{outcome}` leads to `{trigger}`, which the system may not take from `{}`",
                             state.name
                         );
-                        found.push(at(
-                            state.line,
-                            message,
-                            "add a transition with that trigger, with `system` in its `by`",
-                        ));
+                        let help = "add a transition with that trigger, with `system` in its `by`";
+                        found.push(at(state.line, message, help));
                     }
                     Some(_) => {}
                 }
@@ -345,11 +327,8 @@ impl Proof<'_> {
                 .any(|row| row.trigger != Trigger::Claim.name() && row.timeout.is_none());
             if !claims.is_empty() && !served {
                 let message = format!("no worker may claim a task from `{}`", state.name);
-                found.push(at(
-                    claims[0].line,
-                    message,
-                    "add `system` or a worker's role to its `by`",
-                ));
+                let help = "add `system` or a worker's role to its `by`";
+                found.push(at(claims[0].line, message, help));
             }
             if claims.is_empty() && !others {
                 let message = format!("nobody takes tasks out of the queue `{}`", state.name);
@@ -380,11 +359,8 @@ impl Proof<'_> {
                     "`[prior]` cannot lead out of `{}`, which is of kind {}",
                     from.name, from.kind
                 );
-                found.push(at(
-                    row.line,
-                    message,
-                    "only a blocked, parked or waiting task goes back to where it was",
-                ));
+                let help = "only a blocked, parked or waiting task goes back to where it was";
+                found.push(at(row.line, message, help));
             } else if self.priors[usize::from(row.from.0)].is_empty() {
                 let message = format!("`[prior]` of `{}` can mean no state", from.name);
                 found.push(at(row.line, message, "let some transition lead into it"));

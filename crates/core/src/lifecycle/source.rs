@@ -5,9 +5,9 @@
 //! own. [`read`] merges them; `legacy` translates sources from before purposes were declared.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::contract::Purpose;
+use super::expr::Value;
 use super::legacy;
 use super::problem::{Problem, suggestion};
 use super::{Activity, EntryEffect, Since, StateKind};

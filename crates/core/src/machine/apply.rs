@@ -1,7 +1,5 @@
 //! Takes one row of the table: checks what it needs, and works out all that follows from it.
 
-use serde_json::{Map, Value};
-
 use super::allowed::asks_who;
 use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate};
 use super::env::{TaskEnv, TransitionContext};
@@ -10,10 +8,11 @@ use super::fold;
 use super::plan::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::reject::FieldError;
 use super::task::{CounterValue, Task};
+use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, State, StateId, StateKind,
-    Transition, TransitionTarget,
+    CounterId, CounterOverflow, FieldDecl, FieldUpdates, FieldWriters, Lifecycle, Requirement,
+    RoleId, State, StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 
@@ -21,7 +20,7 @@ use crate::limits;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cause<'a> {
     pub(super) context: TransitionContext<'a>,
-    pub(super) fields: &'a Map<String, Value>,
+    pub(super) fields: &'a Fields,
     /// Whether the run that holds the lease has ended by itself.
     pub(super) run_ended: bool,
 }
@@ -95,7 +94,7 @@ fn complaint(requirement: &Requirement) -> FieldError {
     FieldError { field: requirement.field.clone(), message: requirement.message.clone() }
 }
 
-fn kept(name: &str, fields: &Map<String, Value>) -> Option<Artifact> {
+fn kept(name: &str, fields: &Fields) -> Option<Artifact> {
     fields.get(name).map(|value| Artifact { name: name.to_owned(), value: value.clone() })
 }
 
@@ -133,14 +132,16 @@ pub(super) fn quiet(task: Task) -> TaskUpdate {
 /// Puts the fields that an event brings along into the task, each checked against its type.
 pub(super) fn patch(
     lifecycle: &Lifecycle,
-    fields: &mut Map<String, Value>,
-    given: &Map<String, Value>,
+    fields: &mut Fields,
+    given: &Fields,
     may_give: impl Fn(&str) -> bool,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (name, value) in given {
         let checked = match lifecycle.fields.get(name) {
-            Some(_) if !may_give(name) => Err("is not for this role to set".to_owned()),
+            Some(kind) if !may_give(name) => {
+                Err(format!("is not for this role to set, only for {}", writers(lifecycle, kind)))
+            }
             Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
             Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
             None => {
@@ -165,6 +166,17 @@ pub(super) fn patch(
     errors
 }
 
+/// Who may give a field its value.
+fn writers(lifecycle: &Lifecycle, field: &FieldDecl) -> String {
+    let roles: &[RoleId] = match &field.by {
+        FieldWriters::Anyone | FieldWriters::Computed => &[],
+        FieldWriters::Roles(roles) => roles,
+    };
+    let others = roles.iter().filter(|role| **role != RoleId::SYSTEM);
+    let names = others.chain([&RoleId::SYSTEM]).map(|role| lifecycle.role_name(*role));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
     let role = lifecycle.find_role(&giver.role);
     let field = lifecycle.fields.get(field);
@@ -186,7 +198,7 @@ fn depth(value: &Value, reached: usize) -> usize {
     }
 }
 
-pub(super) fn too_large(fields: &Map<String, Value>) -> Option<FieldError> {
+pub(super) fn too_large(fields: &Fields) -> Option<FieldError> {
     let bytes: usize = fields.iter().map(|(name, value)| name.len() + weight(value)).sum();
     (bytes > limits::FIELDS_BYTES).then(|| FieldError {
         field: "fields".to_owned(),

@@ -1,7 +1,5 @@
 //! The birth of a task.
 
-use serde_json::{Map, Value};
-
 use super::apply::{may_give, patch, quiet, record, too_large, unmet};
 use super::ask::role_of;
 use super::effect::{DecisionChange, TaskUpdate};
@@ -11,6 +9,7 @@ use super::plan::{entry_effects, open_decision, timers};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{CounterValue, Spent, Task};
 use crate::ids::TaskId;
+use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
 use crate::time::Instant;
@@ -25,7 +24,7 @@ pub struct NewTask {
     pub tags: Vec<String>,
     pub priority: i32,
     pub parent: Option<TaskId>,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     /// Tasks that must be done first and are not.
     pub open_needs: i64,
     pub not_before: Option<Instant>,
@@ -96,7 +95,7 @@ fn born(
         prior: arrival.and_then(|arrival| arrival.prior),
         version: 1,
         entered: 1,
-        fields: Map::new(),
+        fields: Fields::new(),
         counters: vec![CounterValue::default(); lifecycle.counters.len()],
         open_needs: new.open_needs.max(0),
         not_before: new.not_before.filter(|at| *at > now),
@@ -136,67 +135,38 @@ fn born(
 /// Text that people read on one line must be one line, and everything has its size.
 fn wrong_text(new: &NewTask) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut wrong = |field: &str, message: String| {
-        errors.push(FieldError { field: field.to_owned(), message });
+    let mut refuse = |field: &str, is_wrong: bool, message: String| {
+        let field = field.to_owned();
+        errors.extend(is_wrong.then_some(FieldError { field, message }));
     };
-    if new.title.trim().is_empty() {
-        wrong("title", "a task needs a title".to_owned());
-    }
-    if new.title.len() > limits::TITLE_BYTES {
-        wrong(
-            "title",
-            format!("is longer than {} bytes; put the rest into the body", limits::TITLE_BYTES),
-        );
-    }
-    if new.title.chars().any(char::is_control) {
-        wrong(
-            "title",
-            "has control characters (a line break, perhaps); keep it to one line".to_owned(),
-        );
-    }
-    if new.body.len() > limits::BODY_BYTES {
-        wrong(
-            "body",
-            format!(
-                "is larger than {} KiB; put it into a file and name that",
-                limits::BODY_BYTES / 1024
-            ),
-        );
-    }
-    if new.body.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
-        wrong(
-            "body",
-            "has control characters other than line breaks and tabs; remove them".to_owned(),
-        );
-    }
-    if new.tags.len() > limits::TAGS {
-        wrong("tags", format!("are more than {}", limits::TAGS));
-    }
-    let odd = |text: &String| {
-        text.is_empty()
-            || text.len() > limits::NAME_BYTES
-            || text.chars().any(|c| c.is_control() || c.is_whitespace())
+    let (title, body, bytes) = (&new.title, &new.body, limits::NAME_BYTES);
+    refuse("title", title.trim().is_empty(), "a task needs a title".to_owned());
+    let message =
+        format!("is longer than {} bytes; put the rest into the body", limits::TITLE_BYTES);
+    refuse("title", title.len() > limits::TITLE_BYTES, message);
+    let message = "has control characters (a line break, perhaps); keep it to one line";
+    refuse("title", title.chars().any(char::is_control), message.to_owned());
+    let kib = limits::BODY_BYTES / 1024;
+    let message = format!("is larger than {kib} KiB; put it into a file and name that");
+    refuse("body", body.len() > limits::BODY_BYTES, message);
+    let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
+    let message = "has control characters other than line breaks and tabs; remove them";
+    refuse("body", body.chars().any(is_odd), message.to_owned());
+    refuse("tags", new.tags.len() > limits::TAGS, format!("are more than {}", limits::TAGS));
+    let is_odd = |text: &&String| {
+        let breaks = |c: char| c.is_control() || c.is_whitespace();
+        text.is_empty() || text.len() > bytes || text.chars().any(breaks)
     };
-    if let Some(tag) = new.tags.iter().find(|tag| odd(tag)) {
-        wrong(
-            "tags",
-            format!(
-                "`{}` is not a tag: one word of at most {} bytes",
-                tag.escape_debug().take(64).collect::<String>(),
-                limits::NAME_BYTES
-            ),
-        );
+    if let Some(tag) = new.tags.iter().find(is_odd) {
+        let shown: String = tag.escape_debug().take(64).collect();
+        refuse("tags", true, format!("`{shown}` is not a tag: one word of at most {bytes} bytes"));
     }
-    let places = [("project", Some(&new.project)), ("batch", new.batch.as_ref())];
-    for (field, name) in places {
-        if name.is_some_and(|name| {
-            name.len() > limits::NAME_BYTES || name.chars().any(char::is_control)
-        }) {
-            wrong(field, format!("is a name of at most {} bytes", limits::NAME_BYTES));
-        }
+    for (field, name) in [("project", Some(&new.project)), ("batch", new.batch.as_ref())] {
+        let is_odd = |name: &String| name.len() > bytes || name.chars().any(char::is_control);
+        refuse(field, name.is_some_and(is_odd), format!("is a name of at most {bytes} bytes"));
     }
-    if new.priority.unsigned_abs() > limits::PRIORITY.unsigned_abs() {
-        wrong("priority", format!("goes from -{0} to {0}", limits::PRIORITY));
-    }
+    let most = limits::PRIORITY;
+    let is_beyond = new.priority.unsigned_abs() > most.unsigned_abs();
+    refuse("priority", is_beyond, format!("goes from -{most} to {most}"));
     errors
 }

@@ -1,10 +1,10 @@
 //! What a decision asks for: everything that one transaction writes and what is done after it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::lifecycle::Activity;
 use crate::lifecycle::contract::Field;
+use crate::lifecycle::expr::{Fields, Value};
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
@@ -116,7 +116,7 @@ pub struct Record {
     pub trigger: String,
     pub actor: Actor,
     /// Everything about the task that changed, by name; `null` where it was removed.
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
 }
 
 impl Record {

@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-
 use crate::lifecycle::Outcome;
-use crate::lifecycle::expr::{Env, ResolvedName};
+use crate::lifecycle::expr::{Env, ResolvedName, Value};
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
@@ -39,10 +37,10 @@ impl Env for TaskEnv<'_> {
                 Cow::Borrowed(value.unwrap_or(&NULL))
             }
             ResolvedName::Constant(value) => Cow::Owned(value.clone()),
-            ResolvedName::Counter(id) => Cow::Owned(json!(self.task.count(*id).used())),
+            ResolvedName::Counter(id) => Cow::Owned(self.task.count(*id).used().into()),
             ResolvedName::Title => text(&self.task.title),
-            ResolvedName::Tags => Cow::Owned(json!(self.task.tags)),
-            ResolvedName::Priority => Cow::Owned(json!(self.task.priority)),
+            ResolvedName::Tags => Cow::Owned(self.task.tags.clone().into()),
+            ResolvedName::Priority => Cow::Owned(self.task.priority.into()),
             ResolvedName::Spent(None) => Cow::Owned(self.task.spent.to_json()),
             ResolvedName::Spent(Some(member)) => {
                 Cow::Owned(self.task.spent.to_json()[member.as_str()].take())

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::{Map, Value};
-
 use crate::lifecycle::Outcome;
+use crate::lifecycle::expr::Fields;
 use crate::limits;
 use crate::machine::effect::TimerKind;
 use crate::time::Instant;
@@ -18,15 +17,30 @@ pub struct Actor {
 }
 
 impl Actor {
+    const SYSTEM: &str = "system";
+    const HUMAN: &str = "human";
+    /// The role of a run where its state names none.
+    pub const AGENT: &str = "agent";
+
     /// Banksman itself.
     #[must_use]
     pub fn system() -> Self {
-        Self { role: "system".to_owned(), name: None }
+        Self { role: Self::SYSTEM.to_owned(), name: None }
     }
 
     #[must_use]
     pub fn human(name: &str) -> Self {
-        Self { role: "human".to_owned(), name: Some(name.to_owned()) }
+        Self { role: Self::HUMAN.to_owned(), name: Some(name.to_owned()) }
+    }
+
+    #[must_use]
+    pub fn is_human(&self) -> bool {
+        self.role == Self::HUMAN
+    }
+
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        self.role == Self::SYSTEM
     }
 }
 
@@ -70,7 +84,7 @@ pub struct TransitionRequest {
     pub actor: Actor,
     pub to: Option<String>,
     pub trigger: Option<String>,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     /// The epoch under which a run asks; refused when it is not the current one.
     pub epoch: Option<i64>,
     /// The version that the asker saw; refused when the task has moved on.
@@ -101,7 +115,7 @@ pub struct Finish {
     /// What there is to say about it: the crash report, the reviewer's words.
     pub detail: String,
     /// Facts that were gathered, such as `pr_url`.
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     pub tokens: i64,
     pub cost_micros: i64,
     /// When the failure policy wants it tried again, for an outcome that leads to `again`.
@@ -115,7 +129,7 @@ pub struct ActivityReport {
     pub entered: i64,
     pub outcome: Outcome,
     pub detail: String,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     /// What an agent has used that was asked on the way.
     pub tokens: i64,
     pub cost_micros: i64,

@@ -3,11 +3,10 @@
 //! Records hold every change of a task by name. `changes` writes them, `fold` reads them back, and
 //! whoever compares the two finds out about a row that was changed behind the history's back.
 
-use serde_json::{Map, Value, json};
-
 use super::effect::Record;
 use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
+use crate::lifecycle::expr::{Fields, Value};
 use crate::time::Instant;
 
 /// What a history amounts to.
@@ -15,7 +14,7 @@ use crate::time::Instant;
 pub struct Folded {
     pub version: i64,
     pub state: String,
-    pub attributes: Map<String, Value>,
+    pub attributes: Fields,
 }
 
 /// A history that does not hang together.
@@ -61,24 +60,24 @@ impl Folded {
 }
 
 /// Everything that differs between two versions of a task; what has gone is `null`.
-pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> Map<String, Value> {
-    let mut difference = Difference { old, new, changed: Map::new() };
-    difference.note("title", |task| Some(json!(task.title)));
-    difference.note("body", |task| (!task.body.is_empty()).then(|| json!(task.body)));
+pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> Fields {
+    let mut difference = Difference { old, new, changed: Fields::new() };
+    difference.note("title", |task| Some(task.title.as_str()));
+    difference.note("body", |task| (!task.body.is_empty()).then_some(task.body.as_str()));
     let version = format!("{}@{}", lifecycle.id, lifecycle.version);
-    difference.note("lifecycle", |_| Some(json!(version)));
-    difference.note("project", |task| Some(json!(task.project)));
-    difference.note("batch", |task| task.batch.as_ref().map(|batch| json!(batch)));
-    difference.note("tags", |task| (!task.tags.is_empty()).then(|| json!(task.tags)));
-    difference.note("priority", |task| (task.priority != 0).then(|| json!(task.priority)));
-    difference.note("parent", |task| task.parent.map(|id| json!(id.to_string())));
-    difference.note("prior", |task| task.prior.map(|id| json!(lifecycle.state(id).name)));
-    difference.note("epoch", |task| (task.epoch != 0).then(|| json!(task.epoch)));
-    difference.note("lease", |task| task.run().map(|run| json!(run.to_string())));
+    difference.note("lifecycle", |_| Some(version.as_str()));
+    difference.note("project", |task| Some(task.project.as_str()));
+    difference.note("batch", |task| task.batch.clone());
+    difference.note("tags", |task| (!task.tags.is_empty()).then(|| task.tags.clone()));
+    difference.note("priority", |task| (task.priority != 0).then_some(task.priority));
+    difference.note("parent", |task| task.parent.map(|id| id.to_string()));
+    difference.note("prior", |task| task.prior.map(|id| lifecycle.state(id).name.as_str()));
+    difference.note("epoch", |task| (task.epoch != 0).then_some(task.epoch));
+    difference.note("lease", |task| task.run().map(|run| run.to_string()));
     difference.note("spent", |task| (task.spent != Spent::default()).then(|| task.spent.to_json()));
     for (index, counter) in lifecycle.counters.iter().enumerate() {
         let count = |task: &Task| task.counters.get(index).copied().unwrap_or_default();
-        let number = |number: u32| (number != 0).then(|| json!(number));
+        let number = |number: u32| (number != 0).then_some(number);
         difference.note(&counter.name, |task| number(count(task).total));
         let renewed = format!("{}.renewed", counter.name);
         difference.note(&renewed, |task| number(count(task).renewed_at));
@@ -95,13 +94,13 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
 struct Difference<'a> {
     old: Option<&'a Task>,
     new: &'a Task,
-    changed: Map<String, Value>,
+    changed: Fields,
 }
 
-impl Difference<'_> {
-    fn note(&mut self, name: &str, of: impl Fn(&Task) -> Option<Value>) {
-        let value = of(self.new);
-        if self.old.and_then(of) != value {
+impl<'a> Difference<'a> {
+    fn note<V: Into<Value>>(&mut self, name: &str, of: impl Fn(&'a Task) -> Option<V>) {
+        let value = of(self.new).map(Into::into);
+        if self.old.and_then(of).map(Into::into) != value {
             self.changed.insert(name.to_owned(), value.unwrap_or(Value::Null));
         }
     }

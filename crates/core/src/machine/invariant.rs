@@ -37,6 +37,9 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
             task.version, task.entered
         ));
     }
+    if task.epoch < 0 || task.epoch.max(task.version) == i64::MAX {
+        return broken(format!("nothing follows version {}, epoch {}", task.version, task.epoch));
+    }
     if task.open_needs < 0 {
         return broken(format!("waits for {} tasks", task.open_needs));
     }
@@ -95,7 +98,7 @@ pub enum Driver {
 
 /// Finds what a task waits for. `next_timer` is the earliest timer that the store has for it.
 #[must_use]
-pub fn hold(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Driver {
+pub fn driver_of(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Driver {
     let state = lifecycle.state(task.state);
     if state.terminal {
         return Driver::Ended;

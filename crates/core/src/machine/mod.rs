@@ -31,7 +31,7 @@ pub use event::{
     TransitionRequest,
 };
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
-pub use invariant::{Broken, Driver, check, hold};
+pub use invariant::{Broken, Driver, check, driver_of};
 pub use plan::running_bounds;
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};

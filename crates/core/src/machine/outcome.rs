@@ -1,7 +1,5 @@
 //! An activity has ended: where its outcome leads.
 
-use serde_json::{Map, Value};
-
 use super::apply::{Cause, patch, record, take, too_large, unmet};
 use super::effect::{Effect, TaskUpdate};
 use super::env::{TaskEnv, TransitionContext};
@@ -10,7 +8,7 @@ use super::fold;
 use super::plan::{in_place, plan_timers};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
-use crate::lifecycle::expr::MAX_JOINED_BYTES;
+use crate::lifecycle::expr::{Fields, MAX_JOINED_BYTES};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Activity, Lifecycle, Outcome, RoleId, Route, Transition};
 use crate::time::Instant;
@@ -20,7 +18,7 @@ use crate::time::Instant;
 pub(super) struct End<'a> {
     pub(super) outcome: Outcome,
     pub(super) detail: &'a str,
-    pub(super) fields: &'a Map<String, Value>,
+    pub(super) fields: &'a Fields,
     /// Whether it was the run that holds the lease, which is over with it.
     pub(super) of_run: bool,
     pub(super) tokens: i64,

@@ -59,22 +59,12 @@ pub(super) fn effects_in_place(
 fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
     let state = lifecycle.state(task.state);
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
-    let is_brought = |name: &ResolvedName| match name {
-        ResolvedName::Field(path) => {
+    let is_brought = |name: &ResolvedName| match name.field() {
+        Some(path) => {
             let field = path.first().and_then(|field| lifecycle.fields.get(field));
             field.is_some_and(FieldDecl::is_given_by_callers)
         }
-        ResolvedName::Constant(_) => true,
-        ResolvedName::Counter(_)
-        | ResolvedName::ActorRole
-        | ResolvedName::ActorName
-        | ResolvedName::Now
-        | ResolvedName::Title
-        | ResolvedName::Tags
-        | ResolvedName::Priority
-        | ResolvedName::Spent(_)
-        | ResolvedName::Outcome
-        | ResolvedName::Detail => false,
+        None => name.constant().is_some(),
     };
     state.kind == StateKind::Queued
         && until.is_some_and(|until| until.names().all(is_brought))

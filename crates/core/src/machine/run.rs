@@ -10,6 +10,7 @@ use super::plan::{in_place, plan_timers};
 use super::reject::{RejectReason, Rejected};
 use super::task::{Lease, Task};
 use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, RoleId, StateKind};
 use crate::time::Instant;
 
@@ -39,7 +40,7 @@ pub(super) fn claim(
     step.task.epoch = task.epoch + 1;
     step.task.lease = Some(Lease { epoch: step.task.epoch, worker, expires_at: claim.expires_at });
     step.timers = plan_timers(lifecycle, task, &step.task, now);
-    step.task.spent.runs += 1;
+    step.task.spent.runs = task.spent.runs.saturating_add(1);
     step.record =
         Some(record(lifecycle, Some(task), &step.task, Trigger::Claim.name(), &claim.actor));
     Ok(step)
@@ -66,7 +67,7 @@ fn by_row(
         .exits(task.state)
         .filter(|row| row.trigger == Trigger::Claim.name() && row.roles.contains(&role));
     let context = TransitionContext { actor: &claim.actor, now, outcome: None };
-    let fields = serde_json::Map::new();
+    let fields = Fields::new();
     let cause = Cause { context, fields: &fields, run_ended: false };
     let mut errors = vec![];
     for row in rows {

@@ -12,6 +12,8 @@ use super::run::{claim, finish, heartbeat};
 use super::task::Task;
 use super::wait::{WaitStatus, waits};
 use crate::ids::RunId;
+use crate::lifecycle::contract::Note;
+use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, Outcome, RoleId, StateKind};
 use crate::time::Instant;
 
@@ -34,9 +36,9 @@ pub enum StepResult {
 }
 
 /// The trigger under which the refusal of a late writer is recorded.
-pub const STALE_WRITE: &str = "came_late";
+pub const STALE_WRITE: &str = Note::StaleWrite.name();
 /// The trigger under which the end of a delay is recorded that a person asked for.
-pub const DELAY_SKIPPED: &str = "hastened";
+pub const DELAY_SKIPPED: &str = Note::DelaySkipped.name();
 
 /// Decides what an event means for a task.
 pub fn step(
@@ -123,7 +125,7 @@ fn needs_left(
     let freed = Task { open_needs, ..task.clone() };
     let queued = lifecycle.state(task.state).kind == StateKind::Queued;
     if queued && waits(lifecycle, &freed, now) == WaitStatus::Met {
-        let fields = serde_json::Map::new();
+        let fields = Fields::new();
         let met = ActivityReport {
             entered: task.entered,
             outcome: Outcome::Met,
@@ -180,7 +182,7 @@ fn bound(
     if due > now {
         return Ok(StepResult::Later(due));
     }
-    let (actor, fields) = (Actor::system(), serde_json::Map::new());
+    let (actor, fields) = (Actor::system(), Fields::new());
     let context = TransitionContext { actor: &actor, now, outcome: None };
     let cause = Cause { context, fields: &fields, run_ended: false };
     let taken = take(lifecycle, task, row, &cause);

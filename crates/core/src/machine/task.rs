@@ -1,12 +1,12 @@
 //! A task as the machine sees it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 use super::allowed::asks_about_the_move;
 use super::env::TaskEnv;
 use crate::ids::{RunId, TaskId};
 use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::{Activity, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind};
 use crate::time::Instant;
 
@@ -52,7 +52,9 @@ impl Spent {
             reason = "a sum of money in dollars is shown, not reckoned with"
         )]
         let total = self.cost_micros as f64 / 1_000_000.0;
-        json!({ "totalCost": total, "runCount": self.runs, "tokenCount": self.tokens })
+        let counts = [("runCount", self.runs), ("tokenCount", self.tokens)];
+        let counts = counts.map(|(name, count)| (name, Value::from(count)));
+        counts.into_iter().chain([("totalCost", Value::from(total))]).collect()
     }
 
     pub(super) fn from_json(summary: &Value) -> Self {
@@ -83,7 +85,7 @@ pub struct Task {
     pub version: i64,
     /// Version at which the state was entered: timers of an earlier entry are void.
     pub entered: i64,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     pub counters: Vec<CounterValue>,
 
     /// Tasks that must be done first and are not.

@@ -1,16 +1,16 @@
 //! Reads the permissions that people have granted from the history of a task. No other record of
 //! them exists, so nothing else can be tampered with.
 
-use serde_json::Value;
-
 use super::{Action, PermissionRequest};
+use crate::lifecycle::contract::Note;
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::{Activity, Lifecycle};
 use crate::machine::{Actor, Record};
 
 /// The trigger that records a permission if the lifecycle has no answer that grants it.
-pub const ALLOW: &str = "allow";
+pub const ALLOW: &str = Note::Allow.name();
 /// The trigger that records a refused answer.
-pub const REFUSED: &str = "answer_refused";
+pub const REFUSED: &str = Note::AnswerRefused.name();
 
 /// The field in the record that starts a run.
 const EPOCH: &str = "epoch";

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Action, Assessment, Rank, RiskClass};
 
@@ -60,12 +59,12 @@ impl PermissionRequest {
     pub fn parse_actions(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;
         let (class, mut rest) = line.split_once(": ")?;
-        RiskClass::ALL.into_iter().find(|known| known.as_str() == class)?;
+        class.parse::<RiskClass>().ok()?;
         let mut actions = Vec::new();
         loop {
             let (word, after) = rest.split_once(' ')?;
-            let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-            let what = values.next()?.ok()?.as_str()?.to_owned();
+            let mut values = serde_json::Deserializer::from_str(after).into_iter::<String>();
+            let what = values.next()?.ok()?;
             if what.len() > ACTION_BYTES {
                 return None;
             }
@@ -90,9 +89,10 @@ impl fmt::Display for PermissionRequest {
         let action = |action: &Action| {
             let (word, what) = action.parts();
             // JSON escapes line breaks and terminal control characters.
-            format!("{word} {}", Value::from(what))
+            serde_json::to_string(what).map(|what| format!("{word} {what}"))
         };
-        let actions: Vec<String> = self.actions.iter().map(action).collect();
+        let actions: Result<Vec<String>, _> = self.actions.iter().map(action).collect();
+        let actions = actions.map_err(|_| fmt::Error)?;
         write!(f, "{}: {}", self.class, actions.join("; "))?;
         for reason in &self.reasons {
             write!(f, "\n- {reason}")?;

@@ -5,12 +5,12 @@
 //! of them decides.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::budget::{Budget, BudgetScope, Used};
 use crate::ids::TaskId;
 use crate::lifecycle::StateKind;
 use crate::lifecycle::contract::Field;
+use crate::lifecycle::expr::{Fields, Value};
 use crate::limits;
 use crate::machine::Task;
 
@@ -33,7 +33,7 @@ impl RequestedBudget {
 
     /// The fields of the task that asks for it.
     #[must_use]
-    pub fn fields(self, scope: String, node: &str, problem: String) -> Map<String, Value> {
+    pub fn fields(self, scope: String, node: &str, problem: String) -> Fields {
         let fields = RequestFields { scope, node: node.to_owned(), problem, budget: self };
         serde_json::to_value(fields)
             .ok()

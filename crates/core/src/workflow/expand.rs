@@ -4,8 +4,6 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::order::Order;
 use super::params::{self, Values};
 use super::paths::{self, file_name};
@@ -14,6 +12,7 @@ use super::source::{Source, StepSource};
 use super::steps::commit_mark;
 use super::template::{ITEM, Scope};
 use super::{Breaker, Need, Signal, Step, Workflow, check, source, steps};
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::{Problem, Problems};
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip, place};

@@ -27,8 +27,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::closed::closed;
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problems;
 use crate::time::Span;
 
@@ -227,24 +228,13 @@ pub struct Gate {
     pub line: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EscalationLevel {
-    /// Agents decide.
-    Auto,
-    /// Agents decide; people are notified and may veto.
-    Notify,
-    Human,
-}
-
-impl EscalationLevel {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Notify => "notify",
-            Self::Human => "human",
-        }
+closed! {
+    pub enum EscalationLevel {
+        /// Agents decide.
+        Auto = "auto",
+        /// Agents decide; people are notified and may veto.
+        Notify = "notify",
+        Human = "human",
     }
 }
 

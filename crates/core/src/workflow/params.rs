@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 use super::paths;
 use super::reader::Report;
 use super::source::{FullParam, ParamSource, ParamType};
 use super::template::as_text;
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
 use crate::yaml::{Entries, Name, Spanned, clip};

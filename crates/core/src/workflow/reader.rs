@@ -1,10 +1,9 @@
 //! Reads single values of a workflow's source: fills in placeholders, checks each value, and
 //! collects problems.
 
-use serde_json::Value;
-
 use super::paths;
 use super::template::{Scope, as_text};
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::time::Span;

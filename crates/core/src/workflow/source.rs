@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use super::{EscalationLevel, LaunchMode};
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use serde_json::Value;
-
+use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
 use crate::yaml::clip;

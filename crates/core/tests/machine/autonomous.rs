@@ -1,7 +1,7 @@
 //! The rules of the autonomous lifecycle: its walkthrough, its timeouts, its limits.
 
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Driver, Effect, Ending, Finish, TimerKind, hold};
+use banksman_core::machine::{Driver, Effect, Ending, Finish, TimerKind, driver_of};
 use serde_json::{Value, json};
 
 use crate::walk::{complaints, task_of};
@@ -250,7 +250,10 @@ fn only_what_the_system_has_found_is_merged_by_the_answer() {
         let by_hand = json!({ "pr_url": "https://forge/pr/456" });
         let forged = json!({ "pr_url": "https://forge/pr/456", "pr_head": "c0ffee" });
         let rejected = world.refused("worker:polecat", "on pr_filed", forged);
-        assert_eq!(complaints(&rejected), ["pr_head: is not for this role to set"]);
+        assert_eq!(
+            complaints(&rejected),
+            ["pr_head: is not for this role to set, only for system"]
+        );
         world.goes("worker:polecat", "on pr_filed", by_hand, "review");
         world.ends(Outcome::Approved, "", json!({}), "merge_ready");
         let rejected = world.refused("human:kim", "on approve_merge", json!({}));
@@ -303,7 +306,7 @@ fn a_split_task_follows_its_parts() {
     world.ends(Outcome::Approved, "", json!({}), "waiting");
     world.goes("human:kim", "on approve", json!({}), "in_progress");
     assert!(!world.task.is_claimable(&world.lifecycle), "no agent is called");
-    assert_eq!(hold(&world.lifecycle, &world.task, None), Driver::Parts);
+    assert_eq!(driver_of(&world.lifecycle, &world.task, None), Driver::Parts);
     world.after("30d");
     assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
     let stand = |open, in_review, waiting, given_up: i64| {

@@ -165,7 +165,10 @@ fn only_an_assignee_works_and_nobody_becomes_one_on_the_way() {
     let rejected = world.refused("specialist:eve", "to IN_PROGRESS", own_idea);
     assert_eq!(
         complaints(&rejected),
-        ["assigneeIds: is not for this role to set", "assigneeIds: Only an assignee may do this"]
+        [
+            "assigneeIds: is not for this role to set, only for lead, human, system",
+            "assigneeIds: Only an assignee may do this"
+        ]
     );
 
     let mut reviewed = in_review();
@@ -177,7 +180,7 @@ fn only_an_assignee_works_and_nobody_becomes_one_on_the_way() {
     assert_eq!(
         complaints(&rejected),
         [
-            "reviewerIds: is not for this role to set",
+            "reviewerIds: is not for this role to set, only for lead, human, system",
             "reviewerIds: Only a reviewer of this task may do this"
         ]
     );

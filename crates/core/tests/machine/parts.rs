@@ -1,7 +1,7 @@
 //! A child task: it can be done provisionally, it reports to its parent, and it follows its parent.
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Driver, Effect, Ending, NewTask, hold};
+use banksman_core::machine::{Driver, Effect, Ending, NewTask, driver_of};
 use serde_json::json;
 
 use crate::walk::{born, of_text};
@@ -102,7 +102,7 @@ fn a_parent_is_told_where_there_is_one() {
 
 #[test]
 fn what_is_done_for_the_time_being_is_held_by_its_parent() {
-    let held = |world: &World| hold(&world.lifecycle, &world.task, None);
+    let held = |world: &World| driver_of(&world.lifecycle, &world.task, None);
     assert_eq!(held(&part_of(Some(PARENT))), Driver::Person);
     assert_eq!(held(&passed(Some(PARENT))), Driver::Parent(PARENT));
     assert_eq!(held(&passed(None)), Driver::Person, "nobody else moves it on");

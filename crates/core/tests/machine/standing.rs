@@ -1,7 +1,9 @@
 //! Laws for a task and everything that is stored about it, whatever happened.
 
 use banksman_core::lifecycle::{Since, StateKind};
-use banksman_core::machine::{Dated, Driver, Folded, Task, TimerKind, check, fold, hold, rewind};
+use banksman_core::machine::{
+    Dated, Driver, Folded, Task, TimerKind, check, driver_of, fold, rewind,
+};
 
 use crate::laws::{Verdict, due, ensure};
 use crate::world::{World, asks_people};
@@ -27,7 +29,7 @@ fn invariants(world: &World) -> Verdict {
 fn not_stranded(world: &World) -> Verdict {
     let (lifecycle, task) = (&world.lifecycle, &world.task);
     let next = world.armed.iter().map(|armed| armed.due).min();
-    let hold = hold(lifecycle, task, next);
+    let hold = driver_of(lifecycle, task, next);
     let terminal = lifecycle.state(task.state).terminal;
     let sound = match hold {
         Driver::Ended => terminal,

@@ -84,7 +84,8 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     assert_eq!(complaints(&rejected), ["children_open: Not every step has passed"]);
     let rejected = world.refused("human:kim", "on accept", json!({ "children_open": 0 }));
     assert!(
-        complaints(&rejected).contains(&"children_open: is not for this role to set".to_owned())
+        complaints(&rejected)
+            .contains(&"children_open: is not for this role to set, only for system".to_owned())
     );
     let step = world.goes("human:kim", "on resume", json!({}), "running");
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadChildren]);

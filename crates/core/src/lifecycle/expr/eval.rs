@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use super::parse::Operator;
 use super::shape::{is_present, number_value};
-use super::{Additive, Comparison, Env, MAX_JOINED_BYTES, Node, ResolvedName, Sameness};
+use super::{Additive, Env, MAX_JOINED_BYTES, Node, ResolvedName, Sameness};
 use crate::time::{Instant, Span};
 
 pub(super) fn eval<'a>(node: &'a Node, env: &'a dyn Env) -> Cow<'a, Value> {
@@ -19,8 +20,8 @@ pub(super) fn eval<'a>(node: &'a Node, env: &'a dyn Env) -> Cow<'a, Value> {
         Node::Not(inner) => owned(!holds(inner, env)),
         Node::All(parts) => owned(parts.iter().all(|part| holds(part, env))),
         Node::Any(parts) => owned(parts.iter().any(|part| holds(part, env))),
-        Node::Compare { how, left, right } => {
-            owned(compare(*how, &eval(left, env), &eval(right, env)))
+        Node::Compare { operator, same, left, right } => {
+            owned(compare(*operator, *same, &eval(left, env), &eval(right, env)))
         }
         Node::Sum { first, rest } => rest.iter().fold(eval(first, env), |so_far, (how, part)| {
             Cow::Owned(combine(*how, &so_far, &eval(part, env)))
@@ -47,15 +48,15 @@ fn holds(node: &Node, env: &dyn Env) -> bool {
     matches!(*eval(node, env), Value::Bool(true))
 }
 
-fn compare(how: Comparison, left: &Value, right: &Value) -> bool {
-    match how {
-        Comparison::Equal(same) => is_same(same, left, right),
-        Comparison::NotEqual(same) => !is_same(same, left, right),
-        Comparison::Less => order(left, right).is_some_and(Ordering::is_lt),
-        Comparison::LessOrEqual => order(left, right).is_some_and(Ordering::is_le),
-        Comparison::Greater => order(left, right).is_some_and(Ordering::is_gt),
-        Comparison::GreaterOrEqual => order(left, right).is_some_and(Ordering::is_ge),
-        Comparison::In(same) => {
+fn compare(operator: Operator, same: Sameness, left: &Value, right: &Value) -> bool {
+    match operator {
+        Operator::Equal => is_same(same, left, right),
+        Operator::NotEqual => !is_same(same, left, right),
+        Operator::Less => order(left, right).is_some_and(Ordering::is_lt),
+        Operator::LessOrEqual => order(left, right).is_some_and(Ordering::is_le),
+        Operator::Greater => order(left, right).is_some_and(Ordering::is_gt),
+        Operator::GreaterOrEqual => order(left, right).is_some_and(Ordering::is_ge),
+        Operator::In => {
             right.as_array().is_some_and(|items| items.iter().any(|item| is_same(same, left, item)))
         }
     }

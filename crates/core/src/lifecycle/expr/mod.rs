@@ -15,11 +15,16 @@ mod typing;
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+/// The value of a field or of an expression. It is JSON, as history records store it.
+pub use serde_json::Value;
 
 use super::CounterId;
+use parse::Operator;
 
 pub use shape::{Type, is_present};
+
+/// The fields of a task, or some of them, by name.
+pub type Fields = serde_json::Map<String, Value>;
 
 /// Longest text of an expression, in bytes. A guard that needs more should be several guards.
 pub const MAX_BYTES: usize = 2_000;
@@ -30,6 +35,12 @@ pub const MAX_DEPTH: usize = 32;
 /// Longest text that `+` makes, in bytes. What is longer is cut: a field holds a message, not a
 /// log.
 pub const MAX_JOINED_BYTES: usize = 64 * 1024;
+
+/// A record of the program as the value of a field.
+#[must_use]
+pub fn value_of(record: &impl serde::Serialize) -> Value {
+    serde_json::to_value(record).expect("records of the program are plain data")
+}
 
 /// What is wrong with an expression, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +91,12 @@ impl ResolvedName {
     pub fn field(&self) -> Option<&[String]> {
         if let Self::Field(path) = self { Some(path) } else { None }
     }
+
+    /// The value of a setting, if it is one.
+    #[must_use]
+    pub fn constant(&self) -> Option<&Value> {
+        if let Self::Constant(value) = self { Some(value) } else { None }
+    }
 }
 
 /// The values of the names at one moment. A value that is missing is null.
@@ -120,17 +137,20 @@ impl Expr {
 
     /// Every name that it speaks of, as often as it does.
     pub fn names(&self) -> impl Iterator<Item = &ResolvedName> {
-        let mut names = Vec::new();
-        self.root.collect_names(&mut names);
-        names.into_iter()
+        self.nodes().into_iter().filter_map(Node::name)
     }
 
     /// The fields that it compares with a text that is written out.
     #[must_use]
     pub fn fields_compared_with_text(&self) -> Vec<&[String]> {
-        let mut fields = Vec::new();
-        self.root.collect_compared(&mut fields);
-        fields
+        self.nodes().into_iter().flat_map(Node::compared_with_text).flatten().collect()
+    }
+
+    /// All nodes, in the order of the text.
+    fn nodes(&self) -> Vec<&Node> {
+        let mut nodes = Vec::new();
+        self.root.collect(&mut nodes);
+        nodes
     }
 
     /// The path of the field when the expression is exactly `set(field)`.
@@ -192,22 +212,25 @@ enum Node {
     Not(Box<Node>),
     All(Vec<Node>),
     Any(Vec<Node>),
-    Compare { how: Comparison, left: Box<Node>, right: Box<Node> },
-    Sum { first: Box<Node>, rest: Vec<(Additive, Node)> },
+    /// An order needs no `same`.
+    Compare {
+        operator: Operator,
+        same: Sameness,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    Sum {
+        first: Box<Node>,
+        rest: Vec<(Additive, Node)>,
+    },
     IsSet(Box<Node>),
     Count(Box<Node>),
-    Has { list: Box<Node>, member: String, value: Box<Node>, same: Sameness },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Equal(Sameness),
-    NotEqual(Sameness),
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In(Sameness),
+    Has {
+        list: Box<Node>,
+        member: String,
+        value: Box<Node>,
+        same: Sameness,
+    },
 }
 
 /// What makes two values equal.
@@ -231,29 +254,33 @@ enum Additive {
 }
 
 impl Node {
-    fn collect_compared<'a>(&'a self, fields: &mut Vec<&'a [String]>) {
+    fn name(&self) -> Option<&ResolvedName> {
+        if let Self::Name(name) = self { Some(name) } else { None }
+    }
+
+    fn compared_with_text(&self) -> [Option<&[String]>; 2] {
+        let Self::Compare { left, right, .. } = self else { return [None; 2] };
+        [(&**left, right), (right, left)].map(|(side, other)| {
+            side.name().filter(|_| other.is_written_text()).and_then(ResolvedName::field)
+        })
+    }
+
+    /// Adds the node and all below it.
+    fn collect<'a>(&'a self, nodes: &mut Vec<&'a Self>) {
+        nodes.push(self);
         match self {
             Self::Literal(_) | Self::Name(_) => {}
-            Self::List(nodes) | Self::All(nodes) | Self::Any(nodes) => {
-                nodes.iter().for_each(|node| node.collect_compared(fields));
+            Self::List(parts) | Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.collect(nodes));
             }
-            Self::Not(node) | Self::IsSet(node) | Self::Count(node) => {
-                node.collect_compared(fields);
-            }
-            Self::Compare { left, right, .. } => {
-                let sides = [(left, right), (right, left)];
-                let named = sides.iter().filter(|(_, other)| other.is_written_text());
-                fields.extend(named.filter_map(|(node, _)| {
-                    if let Self::Name(name) = &***node { name.field() } else { None }
-                }));
+            Self::Not(inner) | Self::IsSet(inner) | Self::Count(inner) => inner.collect(nodes),
+            Self::Compare { left, right, .. } | Self::Has { list: left, value: right, .. } => {
+                left.collect(nodes);
+                right.collect(nodes);
             }
             Self::Sum { first, rest } => {
-                first.collect_compared(fields);
-                rest.iter().for_each(|(_, node)| node.collect_compared(fields));
-            }
-            Self::Has { list, value, .. } => {
-                list.collect_compared(fields);
-                value.collect_compared(fields);
+                first.collect(nodes);
+                rest.iter().for_each(|(_, part)| part.collect(nodes));
             }
         }
     }
@@ -271,29 +298,6 @@ impl Node {
             | Self::IsSet(_)
             | Self::Count(_)
             | Self::Has { .. } => false,
-        }
-    }
-
-    fn collect_names<'a>(&'a self, names: &mut Vec<&'a ResolvedName>) {
-        match self {
-            Self::Literal(_) => {}
-            Self::Name(name) => names.push(name),
-            Self::List(nodes) | Self::All(nodes) | Self::Any(nodes) => {
-                nodes.iter().for_each(|node| node.collect_names(names));
-            }
-            Self::Not(node) | Self::IsSet(node) | Self::Count(node) => node.collect_names(names),
-            Self::Compare { left, right, .. } => {
-                left.collect_names(names);
-                right.collect_names(names);
-            }
-            Self::Sum { first, rest } => {
-                first.collect_names(names);
-                rest.iter().for_each(|(_, node)| node.collect_names(names));
-            }
-            Self::Has { list, value, .. } => {
-                list.collect_names(names);
-                value.collect_names(names);
-            }
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::parse::{Form, Operator, Sign, Syntax};
 use super::shape::shortened;
-use super::{Additive, Comparison, ExprError, NameScope, Node, ResolvedName, Sameness, Type};
+use super::{Additive, ExprError, NameScope, Node, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
 pub(super) fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
@@ -148,27 +148,17 @@ fn comparison(
     scope: &dyn NameScope,
 ) -> Result<Node, ExprError> {
     let left = Operand::check(left, scope)?;
-    let (how, right) = match operator {
+    let (same, right) = match operator {
         Operator::In => membership(&left, right, scope)?,
-        Operator::Equal => equality(&left, right, Comparison::Equal, scope)?,
-        Operator::NotEqual => equality(&left, right, Comparison::NotEqual, scope)?,
-        Operator::Less => (Comparison::Less, ordered(&left, right, scope)?),
-        Operator::LessOrEqual => (Comparison::LessOrEqual, ordered(&left, right, scope)?),
-        Operator::Greater => (Comparison::Greater, ordered(&left, right, scope)?),
-        Operator::GreaterOrEqual => (Comparison::GreaterOrEqual, ordered(&left, right, scope)?),
+        Operator::Equal | Operator::NotEqual => {
+            let right = Operand::check(right, scope)?;
+            (sameness(&left, &right)?, right.node)
+        }
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+            (Sameness::Value, ordered(&left, right, scope)?)
+        }
     };
-    Ok(Node::Compare { how, left: Box::new(left.node), right: Box::new(right) })
-}
-
-fn equality(
-    left: &Operand,
-    right: &Syntax,
-    how: fn(Sameness) -> Comparison,
-    scope: &dyn NameScope,
-) -> Result<(Comparison, Node), ExprError> {
-    let right = Operand::check(right, scope)?;
-    let same = sameness(left, &right)?;
-    Ok((how(same), right.node))
+    Ok(Node::Compare { operator, same, left: Box::new(left.node), right: Box::new(right) })
 }
 
 /// How two operands are compared for equality, or why they can never be equal.
@@ -210,9 +200,9 @@ fn membership(
     left: &Operand,
     right: &Syntax,
     scope: &dyn NameScope,
-) -> Result<(Comparison, Node), ExprError> {
+) -> Result<(Sameness, Node), ExprError> {
     let timed = left.family() == Family::Time;
-    let how = Comparison::In(if timed { Sameness::Instant } else { Sameness::Value });
+    let same = if timed { Sameness::Instant } else { Sameness::Value };
     if let Form::List(items) = &right.form {
         let mut nodes = Vec::with_capacity(items.len());
         for item in items {
@@ -220,11 +210,11 @@ fn membership(
             sameness(left, &item)?;
             nodes.push(item.node);
         }
-        return Ok((how, Node::List(nodes)));
+        return Ok((same, Node::List(nodes)));
     }
     let right = Operand::check(right, scope)?;
     if wants(&right, &[Family::List]) {
-        return Ok((how, right.node));
+        return Ok((same, right.node));
     }
     let found = right.value_type.describe();
     Err(right

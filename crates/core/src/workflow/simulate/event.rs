@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SimulationEvent {
     Started {
         step: String,
@@ -16,6 +16,7 @@ pub enum SimulationEvent {
     Passed {
         step: String,
         gate: Option<String>,
+        #[serde(serialize_with = "or_null")]
         by: Decider,
     },
     SentBack {
@@ -78,6 +79,11 @@ pub enum SimulationEnd {
     Stuck,
     /// It exceeded the limit on events.
     CutOff,
+}
+
+/// Nobody is `null`.
+fn or_null<S: Serializer>(by: &Decider, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(by).filter(|by| **by != Decider::Nobody).serialize(serializer)
 }
 
 /// Names in one line; the data contains all of them.

@@ -1,0 +1,52 @@
+//! Closed sets of words: an enum whose variants have one name each, wherever they are read,
+//! written or shown.
+
+/// A text that is not one of a closed set of words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is not one of: {known}")]
+pub struct UnknownWord {
+    pub word: String,
+    pub known: String,
+}
+
+/// Declares an enum and its words. A word is also what serde reads and writes.
+macro_rules! closed {
+    ($(#[$meta:meta])* $vis:vis enum $Name:ident {
+        $($(#[$attribute:meta])* $Variant:ident = $word:literal,)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        $vis enum $Name {
+            $($(#[$attribute])* #[serde(rename = $word)] $Variant,)+
+        }
+
+        impl $Name {
+            $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$Variant),+];
+
+            #[must_use]
+            $vis fn as_str(self) -> &'static str {
+                match self { $(Self::$Variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $Name {
+            type Err = $crate::closed::UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| {
+                    let word = text.chars().take(64).collect();
+                    let known = Self::ALL.map(Self::as_str).join(", ");
+                    $crate::closed::UnknownWord { word, known }
+                })
+            }
+        }
+    };
+}
+pub(crate) use closed;
