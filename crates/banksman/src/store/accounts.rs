@@ -3,6 +3,7 @@
 use banksman_core::time::Instant;
 
 use super::conn::{Conn, Row};
+use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::{Store, StoreError, sql};
 
 /// Accounts that one query reads.
@@ -46,18 +47,19 @@ impl Store {
         })
     }
 
-    /// Ends the pauses that are due. Each is returned once, to one caller; then one run probes the
-    /// account.
+    /// Ends the pauses that are due, each once, with a notice. Then one run probes the account.
     pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
         self.write(move |conn| {
             let rows = conn.query(sql::END_PAUSES, &[now.0.into()])?;
-            if !rows.is_empty() {
-                conn.notify();
-            }
             let names: Result<Vec<String>, _> =
                 rows.iter().map(|row| row.text(0).map(str::to_owned)).collect();
             let mut names = names?;
             names.sort();
+            for name in &names {
+                let text = format!("the pause of account {name} is over; one run tries first");
+                let notice = NewNotice::new(NoticeKind::AccountResumed, None, text);
+                write_notice(conn, &notice, now)?;
+            }
             Ok(names)
         })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::machine::{
-    self, Actor, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
+    self, Actor, Broken, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
     StepResult, TaskUpdate,
 };
 use banksman_core::time::Instant;
@@ -20,6 +20,8 @@ use super::batches::ensure_batch;
 use super::conn::{Conn, DbError, Value};
 use super::definitions::{Definition, Definitions};
 use super::follow::follow_up;
+use super::invariant::check_step;
+use super::notices::{NewNotice, write_notice};
 use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
 use super::spent::end_run;
 use super::{Store, StoreError, query, sql};
@@ -100,8 +102,23 @@ impl Store {
         key: Option<IdempotencyKey>,
         now: Instant,
     ) -> Result<Applied, StoreError> {
+        self.apply_telling(id, event, key, now, |_| None)
+    }
+
+    /// The same with a notice about it, in the same transaction. The answer to a repeated request
+    /// has none.
+    pub fn apply_telling(
+        &self,
+        id: TaskId,
+        event: Event,
+        key: Option<IdempotencyKey>,
+        now: Instant,
+        tell: impl Fn(&Applied) -> Option<NewNotice> + Clone + Send + 'static,
+    ) -> Result<Applied, StoreError> {
         let epoch = epoch_of(&event);
-        self.fenced(id, epoch, now, move |store| store.attempt(id, &event, key.as_ref(), now))
+        self.fenced(id, epoch, now, move |store| {
+            store.attempt(id, &event, key.as_ref(), now, tell.clone())
+        })
     }
 
     /// Writes under an epoch, if any. A stale write is refused and recorded.
@@ -119,7 +136,7 @@ impl Store {
             // Once for each epoch, so that a writer that repeats it does not fill the history.
             let text = format!("came-late-{id}-{epoch}");
             let (event, key) = (Event::StaleWrite { epoch }, IdempotencyKey::new(&text, &text));
-            self.retry_if_taken(|store| store.attempt(id, &event, Some(&key), now))?;
+            self.retry_if_taken(|store| store.attempt(id, &event, Some(&key), now, |_| None))?;
         }
         applied
     }
@@ -130,6 +147,7 @@ impl Store {
         event: &Event,
         key: Option<&IdempotencyKey>,
         now: Instant,
+        tell: impl Fn(&Applied) -> Option<NewNotice> + Send + 'static,
     ) -> Result<Applied, StoreError> {
         let definitions = Arc::clone(&self.definitions);
         let (event, key) = (event.clone(), key.cloned());
@@ -138,7 +156,11 @@ impl Store {
             if let Some(replay) = replay(conn, &definitions, key.as_ref())? {
                 return Ok(replay);
             }
-            apply_to(conn, &definitions, old, &event, key.as_ref(), now)
+            let applied = apply_to(conn, &definitions, old, &event, key.as_ref(), now)?;
+            if let Some(notice) = tell(&applied) {
+                write_notice(conn, &notice, now)?;
+            }
+            Ok(applied)
         })
     }
 
@@ -221,8 +243,8 @@ fn insert(
     step: TaskUpdate,
     now: Instant,
 ) -> Result<Applied, StoreError> {
-    check_invariants(lifecycle, &step)?;
     let task = &step.task;
+    machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
     let entry = step
         .record
         .clone()
@@ -280,9 +302,8 @@ pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
     }
 }
 
-fn check_invariants(lifecycle: &Lifecycle, step: &TaskUpdate) -> Result<(), StoreError> {
-    machine::check(lifecycle, &step.task)
-        .map_err(|broken| StoreError::Bug { task: step.task.id, broken })
+fn bug(task: TaskId, broken: Broken) -> StoreError {
+    StoreError::Bug { task, broken }
 }
 
 /// The answer to an earlier request with this key: the task as it was then.
@@ -322,7 +343,7 @@ pub(super) fn apply_to(
     now: Instant,
 ) -> Result<Applied, StoreError> {
     match machine::step(&old.lifecycle, &old.task, event, now)? {
-        StepResult::Step(step) => save_if_version(conn, definitions, old, *step, key, now),
+        StepResult::Step(step) => save_if_version(conn, definitions, (old, event), *step, key, now),
         StepResult::Later(due) => {
             let late =
                 Rejected::one(RejectReason::Invalid, "now", format!("is not due before {due}"));
@@ -348,32 +369,32 @@ pub(super) fn apply_with_body(
         return apply_to(conn, definitions, old, event, None, now);
     };
     let Some(record) = &mut step.record else {
-        return save_if_version(conn, definitions, old, *step, None, now);
+        return save_if_version(conn, definitions, (old, event), *step, None, now);
     };
     record.fields.insert("body".to_owned(), body.into());
     conn.write(sql::SAVE_BODY, &[old.task.id.0.into(), body.into()])?;
-    save_if_version(conn, definitions, old, *step, None, now)
+    save_if_version(conn, definitions, (old, event), *step, None, now)
 }
 
 /// Writes a step: the row, the history, the timers, the outbox and the rest, or nothing.
 pub(super) fn save_if_version(
     conn: &mut dyn Conn,
     definitions: &Definitions,
-    old: Stored,
+    (old, event): (Stored, &Event),
     step: TaskUpdate,
     key: Option<&IdempotencyKey>,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     let lifecycle = old.lifecycle;
-    check_invariants(&lifecycle, &step)?;
     let task = &step.task;
+    check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
     let entry = step.record.clone().map(|record| entry(&step, record, key, old.head.clone(), now));
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
     let columns = changing(task, &lifecycle);
     let mut row: Vec<Value> = columns.state.into();
     row.extend(columns.times);
     row.extend([head.clone().into(), task.id.0.into(), old.task.version.into()]);
-    conn.write(sql::SAVE_TASK_IF_VERSION, &row)?;
+    conn.write(sql::SAVE_TASK_IF_VERSION.pick(conn), &row)?;
     follow_up(conn, &lifecycle, &step, entry.as_ref(), key, now)?;
     match step.ending {
         Some(Ending::Done) => update_waiting(conn, definitions, task.id, -1, now)?,

@@ -1,9 +1,9 @@
 //! The hash chain of the history: each record carries the hash of the record before it.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{Actor, Record};
 use banksman_core::time::Instant;
-use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
 use super::conn::{Row, Value};
@@ -92,7 +92,7 @@ impl HistoryEntry {
         let corrupt =
             |what: &str| StoreError::Corrupt { task, what: format!("record {seq} {what}") };
         let actor: Actor = row.text(5)?.parse().map_err(|_| corrupt("was changed: no actor"))?;
-        let fields: Map<String, Json> = serde_json::from_str(row.text(7)?)
+        let fields: Fields = serde_json::from_str(row.text(7)?)
             .map_err(|_| corrupt("was changed: its fields are not JSON"))?;
         let record = Record {
             from: row.opt_text(2)?.map(str::to_owned),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{Actor, Event, HistoryNote};
 use banksman_core::schedule::{
     BatchLoad, Budget, BudgetFacts, BudgetRequest, BudgetScope, RequestLog, Used,
@@ -22,9 +23,6 @@ use super::dispatch::{batch_load, saturating_u32};
 use super::row::json;
 use super::spent::{batch_scope, day_scope, day_used, number, scope_name};
 use super::{Store, StoreError, sql};
-
-/// The record in a request's history that its grant was applied to the batch.
-const RAISED: &str = "raised";
 
 impl Store {
     /// The facts about every budget that is used up while tasks wait for it or that has an open
@@ -103,7 +101,8 @@ impl Store {
                 return Ok(());
             }
             set_budget_if(conn, &batch, &from, &to)?;
-            let note = HistoryNote { actor: Actor::system(), trigger: RAISED.to_owned() };
+            let note =
+                HistoryNote { actor: Actor::system(), trigger: Note::Raised.name().to_owned() };
             apply_to(conn, &definitions, asked, &Event::Noted(note), None, now)?;
             conn.notify();
             Ok(())
@@ -198,6 +197,7 @@ fn requests(
             Some(granted) => request(conn, definitions, granted, true)?,
             None => None,
         },
+        // At worst a person is asked once more.
         refused: serde_json::from_str(row.text(3)?).unwrap_or_default(),
     })
 }

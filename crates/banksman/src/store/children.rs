@@ -11,6 +11,7 @@ use banksman_core::time::Instant;
 use super::apply::{Add, Applied, Edge, add_in, apply_to, load_for_update};
 use super::conn::{Conn, Row};
 use super::definitions::Definitions;
+use super::notices::{NewNotice, write_notice};
 use super::query::Progress;
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::{Store, StoreError, sql};
@@ -59,10 +60,11 @@ impl Store {
     }
 
     /// Applies an event to each of several tasks in one transaction. Tasks that refuse it do not
-    /// change.
+    /// change. A notice about all of it is written with them.
     pub fn apply_each(
         &self,
         events: &[(TaskId, Event)],
+        notice: Option<NewNotice>,
         now: Instant,
     ) -> Result<Vec<Result<Applied, Rejected>>, StoreError> {
         let definitions = Arc::clone(&self.definitions);
@@ -78,6 +80,9 @@ impl Store {
                     Err(StoreError::Rejected(rejected)) => Err(rejected),
                     Err(error) => return Err(error),
                 });
+            }
+            if let Some(notice) = &notice {
+                write_notice(conn, notice, now)?;
             }
             Ok(answers)
         })
@@ -161,21 +166,32 @@ impl Store {
         })
     }
 
-    /// The children of a task in the order in which they were added, without their bodies.
+    /// The children of a task in the order in which they were added, without their bodies. A damaged
+    /// one is left out, so that it does not hide the others; `check` names it.
     pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::PARTS, &[parent.0.into()])?;
-            rows.iter().map(|row| read(conn, &self.definitions, row)).collect()
-        })
+        self.children_by(sql::PARTS, parent.0, is_damage)
+    }
+
+    /// The same for decisions that need every child. A damaged one is an error that names it.
+    pub fn all_children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
+        self.children_by(sql::PARTS, parent.0, |_| false)
     }
 
     /// Waiting children of any task.
     pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
+        self.children_by(sql::WAITING_CHILDREN, at_most, is_damage)
+    }
+
+    fn children_by(
+        &self,
+        statement: &'static str,
+        parameter: i64,
+        is_left_out: fn(&StoreError) -> bool,
+    ) -> Result<Vec<Stored>, StoreError> {
         self.read(|conn| {
-            let rows = conn.query(sql::WAITING_CHILDREN, &[at_most.into()])?;
+            let rows = conn.query(statement, &[parameter.into()])?;
             let children = rows.iter().map(|row| read(conn, &self.definitions, row));
-            // A damaged one must not hide the others.
-            children.filter(|child| !child.as_ref().is_err_and(is_damage)).collect()
+            children.filter(|child| !child.as_ref().is_err_and(is_left_out)).collect()
         })
     }
 

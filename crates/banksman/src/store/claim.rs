@@ -7,10 +7,10 @@ use banksman_core::lifecycle::contract::Field;
 use std::sync::Arc;
 
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::expr::Value as Json;
 use banksman_core::machine::{Actor, Claim, Event, Task};
 use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
-use serde_json::Value as Json;
 
 use super::apply::{Applied, apply_to, checked};
 use super::budgets::{day_budget, day_with_open_runs};
@@ -138,7 +138,8 @@ fn claim_in(
                     }
                     return Ok(Some(*claimed));
                 }
-                ClaimAttempt::MovedOn | ClaimAttempt::Refused => {}
+                // The turn of a node reports what is broken; others must not wait for it.
+                ClaimAttempt::MovedOn | ClaimAttempt::Refused | ClaimAttempt::Broken(_) => {}
             }
         }
         rows = queue.next(conn)?;
@@ -221,6 +222,8 @@ pub(super) enum ClaimAttempt {
     /// A counter at its limit led the task to another state.
     MovedOn,
     Refused,
+    /// The step broke an invariant; nothing of it was written.
+    Broken(StoreError),
 }
 
 /// Claims a task for a worker.
@@ -237,7 +240,8 @@ pub(super) fn try_claim(
             Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run, expires_at })),
             None => ClaimAttempt::MovedOn,
         }),
-        Err(StoreError::Rejected(_) | StoreError::Bug { .. }) => Ok(ClaimAttempt::Refused),
+        Err(StoreError::Rejected(_)) => Ok(ClaimAttempt::Refused),
+        Err(error @ StoreError::Bug { .. }) => Ok(ClaimAttempt::Broken(error)),
         Err(error) if is_damage(&error) => Ok(ClaimAttempt::Refused),
         Err(error) => Err(error),
     }

@@ -61,18 +61,6 @@ fn sqlite_understands_every_statement() {
 }
 
 #[test]
-fn postgres_understands_every_statement() {
-    let Some(url) = test_server() else { return };
-    let target: Target = url.parse().expect("BANKSMAN_TEST_PG is a URL");
-    let schema = format!("statements_{}", process::id());
-    let options = Options { schema: Some(schema.clone()), ..Options::default() };
-    assert_all_are_understood(&target, &options, Dialect::Postgres);
-    let drop_schema: &'static str = format!("DROP SCHEMA {schema} CASCADE").leak();
-    let outside = Db::open(&target, &Options::default(), &[]).expect("the server answers");
-    outside.write(move |conn| conn.write(drop_schema, &[])).expect("the schema is dropped");
-}
-
-#[test]
 fn a_lifecycle_of_a_transaction_that_was_undone_is_not_taken_for_kept() {
     let folder = tempfile::TempDir::new().expect("a temporary folder");
     let target = Target::Sqlite(folder.path().join("store.db"));
@@ -94,4 +82,20 @@ fn a_lifecycle_of_a_transaction_that_was_undone_is_not_taken_for_kept() {
     assert!(!definitions.has(&lifecycle.version));
     definitions.remember(&lifecycle);
     assert!(definitions.has(&lifecycle.version));
+}
+
+mod needs_postgres {
+    use super::*;
+
+    #[test]
+    fn postgres_understands_every_statement() {
+        let url = test_server();
+        let target: Target = url.parse().expect("BANKSMAN_TEST_PG is a URL");
+        let schema = format!("statements_{}", process::id());
+        let options = Options { schema: Some(schema.clone()), ..Options::default() };
+        assert_all_are_understood(&target, &options, Dialect::Postgres);
+        let drop_schema: &'static str = format!("DROP SCHEMA {schema} CASCADE").leak();
+        let outside = Db::open(&target, &Options::default(), &[]).expect("the server answers");
+        outside.write(move |conn| conn.write(drop_schema, &[])).expect("the schema is dropped");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::lifecycle::{Lifecycle, Setting};
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value as Json, json};
+use serde::{Deserialize, Serialize};
 
 use super::conn::Conn;
 use super::row::json as text;
@@ -96,32 +96,40 @@ impl Definitions {
     }
 }
 
+/// An override as it is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredSetting {
+    /// As text, because JSON parsers may not return a number to the last bit, and the version is a
+    /// hash of it.
+    Number(String),
+    Flag(bool),
+    Text(String),
+    Millis(i64),
+}
+
 fn overrides_text(overrides: &Overrides) -> String {
     let entries = overrides.iter().map(|(name, setting)| {
         let value = match setting {
-            // As text, because JSON parsers may not return a number to the last bit, and the
-            // version is a hash of it.
-            Setting::Number(number) => json!({ "number": number.to_string() }),
-            Setting::Flag(flag) => json!({ "flag": flag }),
-            Setting::Text(text) => json!({ "text": text }),
-            Setting::Time(span) => json!({ "millis": span.0 }),
+            Setting::Number(number) => StoredSetting::Number(number.to_string()),
+            Setting::Flag(flag) => StoredSetting::Flag(*flag),
+            Setting::Text(text) => StoredSetting::Text(text.clone()),
+            Setting::Time(span) => StoredSetting::Millis(span.0),
         };
-        (name.clone(), value)
+        (name, value)
     });
-    text(&entries.collect::<Map<String, Json>>())
+    text(&entries.collect::<BTreeMap<_, _>>())
 }
 
 fn overrides_from(text: &str) -> Overrides {
-    let entries: Map<String, Json> = serde_json::from_str(text).unwrap_or_default();
+    // Without its overrides a version has another hash, and `get` says that it is missing.
+    let entries: BTreeMap<String, StoredSetting> = serde_json::from_str(text).unwrap_or_default();
     let settings = entries.into_iter().filter_map(|(name, value)| {
-        let setting = if let Some(number) = value["number"].as_str() {
-            Setting::Number(number.parse().ok()?)
-        } else if let Some(flag) = value["flag"].as_bool() {
-            Setting::Flag(flag)
-        } else if let Some(millis) = value["millis"].as_i64() {
-            Setting::Time(Span(millis))
-        } else {
-            Setting::Text(value["text"].as_str()?.to_owned())
+        let setting = match value {
+            StoredSetting::Number(number) => Setting::Number(number.parse().ok()?),
+            StoredSetting::Flag(flag) => Setting::Flag(flag),
+            StoredSetting::Text(text) => Setting::Text(text),
+            StoredSetting::Millis(millis) => Setting::Time(Span(millis)),
         };
         Some((name, setting))
     });

@@ -56,7 +56,7 @@ pub struct Dispatch {
 }
 
 /// The result of a walk along the queue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Dispatched {
     pub claimed: Option<Claimed>,
     /// The worker that was chosen for it.
@@ -67,6 +67,8 @@ pub struct Dispatched {
     pub unserved: Vec<(TaskId, Vec<Ineligible>)>,
     /// Tasks whose own budget is used up; at most 100.
     pub over_budget: Vec<OverBudget>,
+    /// Tasks whose claim broke an invariant and was not written.
+    pub broken: Vec<(TaskId, StoreError)>,
 }
 
 /// A task that has used up its own budget.
@@ -265,6 +267,10 @@ impl Walk<'_> {
                 }
                 ClaimAttempt::MovedOn => return Ok(Next::Another),
                 ClaimAttempt::Refused => {}
+                ClaimAttempt::Broken(error) => {
+                    dispatched.broken.push((considered.task, error));
+                    return Ok(Next::Another);
+                }
             }
         }
         Ok(Next::Another)

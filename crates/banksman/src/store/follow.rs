@@ -1,6 +1,7 @@
 //! What a step writes besides the task's row: history, key, timers, outbox, the start of a run,
-//! artifacts and decisions.
+//! artifacts, decisions, notices, and the place of all that in the feed.
 
+use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Effect, Task, TaskUpdate};
 use banksman_core::policy;
@@ -10,6 +11,8 @@ use sha2::{Digest, Sha256};
 use super::apply::IdempotencyKey;
 use super::audit::HistoryEntry;
 use super::conn::{Conn, Value};
+use super::feed::{ChangeKind, tell_record, tell_run};
+use super::notices::{notice_of, write_notice};
 use super::row::json;
 use super::{StoreError, sql};
 
@@ -25,6 +28,7 @@ pub(super) fn follow_up(
     let (id, version) = (step.task.id.0, step.task.version);
     if let Some(entry) = entry {
         entry.insert(conn)?;
+        tell_record(conn, entry)?;
         conn.notify();
     }
     if let Some(key) = key {
@@ -33,9 +37,7 @@ pub(super) fn follow_up(
         conn.write(sql::INSERT_KEY, &columns)?;
     }
     write_timers(conn, step)?;
-    if !step.effects.is_empty() {
-        write_effects(conn, step, entry.is_some(), now)?;
-    }
+    write_effects(conn, step, entry.is_some(), now)?;
     for artifact in &step.artifacts {
         let value = json(&artifact.value);
         let hash = Sha256::digest(value.as_bytes()).to_vec().into();
@@ -43,8 +45,18 @@ pub(super) fn follow_up(
             [id.into(), version.into(), artifact.name.as_str().into(), hash, value.into()];
         conn.write(sql::INSERT_ARTIFACT, &columns)?;
     }
+    if let Some((epoch, _)) = &step.ended_run {
+        tell_run(conn, ChangeKind::RunEnded, RunId { task: step.task.id, epoch: *epoch }, now)?;
+    }
     write_decision(conn, step, entry, now)?;
-    started_run(conn, lifecycle, step, entry, now)
+    started_run(conn, lifecycle, step, entry, now)?;
+    let next_timer = step.timers.iter().flatten().map(|timer| timer.due).min();
+    for effect in &step.effects {
+        if let Some(notice) = notice_of(lifecycle, &step.task, effect, next_timer) {
+            write_notice(conn, &notice, now)?;
+        }
+    }
+    Ok(())
 }
 
 fn write_timers(conn: &mut dyn Conn, step: &TaskUpdate) -> Result<(), StoreError> {
@@ -71,6 +83,11 @@ fn write_decision(
         let by = entry.map_or_else(String::new, |entry| entry.record.actor.to_string());
         let columns = [id.into(), now.0.into(), by.into(), version.into()];
         conn.write(sql::SETTLE_DECISION, &columns)?;
+        let is_answer = entry.is_some_and(|entry| entry.record.actor.is_human());
+        let kind =
+            if is_answer { ChangeKind::DecisionAnswered } else { ChangeKind::DecisionLapsed };
+        let columns = [now.0.into(), kind.as_str().into(), id.into(), version.into()];
+        conn.write(sql::TELL_SETTLED_DECISION.pick(conn), &columns)?;
     }
     if let Some(decision) = &step.decision.opens {
         let offers = match entry {
@@ -81,6 +98,9 @@ fn write_decision(
         let deadline = decision.deadline.map(|at| at.0).into();
         let columns = [id.into(), version.into(), asks, offers, now.0.into(), deadline];
         conn.write(sql::INSERT_DECISION, &columns)?;
+        let kind = ChangeKind::DecisionOpened.as_str().into();
+        let columns = [now.0.into(), kind, id.into(), version.into()];
+        conn.write(sql::TELL_OPENED_DECISION.pick(conn), &columns)?;
     }
     Ok(())
 }
@@ -92,6 +112,10 @@ fn write_effects(
     now: Instant,
 ) -> Result<(), StoreError> {
     let task = &step.task;
+    let outside = || step.effects.iter().filter(|effect| !is_notice(effect));
+    if outside().next().is_none() {
+        return Ok(());
+    }
     // A step without a record shares its version with the step before, whose effects have the first
     // numbers.
     let first = if recorded {
@@ -100,7 +124,7 @@ fn write_effects(
         let rows = conn.query(sql::NEXT_EFFECT_NUMBER, &[task.id.0.into(), task.version.into()])?;
         rows.first().map_or(Ok(0), |row| row.int(0))?
     };
-    for (number, effect) in (first..).zip(&step.effects) {
+    for (number, effect) in (first..).zip(outside()) {
         let of_run = of_run(task, effect);
         conn.write(
             sql::INSERT_EFFECT,
@@ -116,6 +140,11 @@ fn write_effects(
     }
     conn.notify();
     Ok(())
+}
+
+/// Notices are written at once and need nobody to carry them out.
+fn is_notice(effect: &Effect) -> bool {
+    matches!(effect, Effect::Notify | Effect::Alert | Effect::Remind { .. })
 }
 
 /// The run whose node carries out an effect. Work in a worktree stays on the node of the last run:
@@ -163,5 +192,6 @@ fn started_run(
         activity.into(),
         now.0.into(),
     ];
-    Ok(conn.write(sql::INSERT_RUN, &columns)?)
+    conn.write(sql::INSERT_RUN, &columns)?;
+    tell_run(conn, ChangeKind::RunStarted, RunId { task: task.id, epoch: lease.epoch }, now)
 }

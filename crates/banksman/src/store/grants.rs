@@ -4,6 +4,7 @@
 //! person who gave it.
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::machine::{Actor, Event, HistoryNote, Task, TransitionRequest};
 use banksman_core::policy::{self, Grant};
@@ -11,6 +12,7 @@ use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::conn::Conn;
+use super::notices::NewNotice;
 use super::query::{self, PAGE};
 use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
@@ -41,12 +43,14 @@ impl Store {
         stored: &Stored,
         ask: TransitionRequest,
         used: &Used,
+        notice: NewNotice,
         now: Instant,
     ) -> Result<Applied, StoreError> {
         let key = key_of(stored, used);
         let ask =
             TransitionRequest { actor: Actor::system(), version: Some(stored.task.version), ..ask };
-        self.apply(stored.task.id, Event::Asked(ask), Some(IdempotencyKey::new(&key, &key)), now)
+        let (event, key) = (Event::Asked(ask), Some(IdempotencyKey::new(&key, &key)));
+        self.apply_telling(stored.task.id, event, key, now, move |_| Some(notice.clone()))
     }
 
     /// What a task had used when a person last granted it its budget again.
@@ -60,11 +64,11 @@ impl Store {
         &self,
         id: TaskId,
         actor: &Actor,
-        trigger: &str,
+        note: Note,
         key: &str,
         now: Instant,
     ) -> Result<Applied, StoreError> {
-        let note = HistoryNote { actor: actor.clone(), trigger: trigger.to_owned() };
+        let note = HistoryNote { actor: actor.clone(), trigger: note.name().to_owned() };
         self.apply(id, Event::Noted(note), Some(IdempotencyKey::new(key, key)), now)
     }
 }

@@ -11,6 +11,7 @@ use super::conn::Conn;
 use super::definitions::Definitions;
 use super::query::{self, PAGE};
 use super::row::{Stored, lifecycle_version, stored};
+use super::runs::past_run;
 use super::{Store, StoreError, sql};
 
 /// A problem of one task.
@@ -143,7 +144,7 @@ fn orphaned_records(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreErro
         .collect()
 }
 
-/// Every lease must have an open run, and every open run a lease.
+/// Every lease must have an open run, every open run a lease, and every run words that are known.
 fn run_findings(
     conn: &mut dyn Conn,
     task: &Task,
@@ -151,8 +152,15 @@ fn run_findings(
 ) -> Result<(), StoreError> {
     let held = task.lease.as_ref().map(|lease| lease.epoch);
     let mut open = Vec::new();
-    for row in conn.query(sql::OPEN_EPOCHS_OF, &[task.id.0.into()])? {
-        open.push(row.int(0)?);
+    for row in conn.query(sql::PAST_RUNS, &[task.id.0.into(), i64::MAX.into()])?.iter().rev() {
+        if row.opt_int(14)?.is_none() {
+            open.push(row.int(0)?);
+        }
+        match past_run(task.id, row) {
+            Ok(_) => {}
+            Err(StoreError::Corrupt { what, .. }) => findings.push(what),
+            Err(error) => return Err(error),
+        }
     }
     if let Some(epoch) = held.filter(|epoch| !open.contains(epoch)) {
         findings.push(format!("its lease {epoch} has no run that is under way"));
@@ -194,7 +202,7 @@ fn state_findings(
         findings.push("its place in the queue is wrong".to_owned());
     }
     let timers = query::timers(conn, task.id)?;
-    if machine::hold(lifecycle, task, timers.first().map(|(timer, _)| timer.due))
+    if machine::driver_of(lifecycle, task, timers.first().map(|(timer, _)| timer.due))
         == Driver::Stranded
     {
         findings.push(format!(

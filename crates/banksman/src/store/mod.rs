@@ -22,10 +22,13 @@ mod days;
 mod decisions;
 mod definitions;
 pub mod dispatch;
+pub mod feed;
 mod follow;
 mod grants;
 pub mod health;
+mod invariant;
 pub mod nodes;
+pub mod notices;
 pub mod outbox;
 mod projects;
 pub mod query;
@@ -69,6 +72,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "purposes-and-budget-requests",
         sql: include_str!("migrations/0004-purposes-and-budget-requests.sql"),
     },
+    Migration {
+        version: 5,
+        name: "changes-and-notices",
+        sql: include_str!("migrations/0005-changes-and-notices.sql"),
+    },
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +85,8 @@ pub enum StoreError {
     Db(#[from] DbError),
     #[error(transparent)]
     Rejected(#[from] Rejected),
+    #[error(transparent)]
+    Cursor(#[from] feed::CursorError),
     #[error("there is no task {0}")]
     NoTask(TaskId),
     #[error("the key `{key}` was used for another request")]

@@ -4,7 +4,8 @@ use banksman_core::ids::TaskId;
 use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
-use super::{Store, StoreError, sql};
+use super::notices::{NewNotice, NoticeKind, notice_of, write_notice};
+use super::{Store, StoreError, Stored, sql};
 
 /// Effects that one call takes.
 const AT_ONCE: i64 = 1_000;
@@ -37,14 +38,14 @@ pub enum EffectFailure {
 }
 
 impl Store {
-    /// Takes the effects that are due on a node, the oldest first. Until `hold` has passed no other
+    /// Takes the effects that are due on a node, the oldest first. Until `taken_for` has passed no other
     /// caller gets them; then they are due again, because the caller that took them has reported
     /// the result or is gone.
     pub fn take_effects(
         &self,
         node: &str,
         now: Instant,
-        hold: Span,
+        taken_for: Span,
         at_most: i64,
     ) -> Result<Vec<PendingEffect>, StoreError> {
         let params = [now.0.into(), node.into(), at_most.clamp(1, AT_ONCE).into()];
@@ -55,12 +56,14 @@ impl Store {
                 let key = [task.0.into(), seq.into(), number.into()];
                 // An unreadable effect must not block the others.
                 let Ok(effect) = serde_json::from_str(row.text(3)?) else {
-                    let why = "an effect of no known kind".into();
-                    let columns = [i64::MAX.into(), why, DEAD.into()];
-                    conn.write(sql::EFFECT_FAILED, &[key.as_slice(), &columns].concat())?;
+                    let why = "an effect of no known kind";
+                    let columns = [i64::MAX.into(), why.into(), DEAD.into()];
+                    conn.query(sql::EFFECT_FAILED, &[key.as_slice(), &columns].concat())?;
+                    let notice = NewNotice::alert(NoticeKind::DeadEffect, Some(task), why.into());
+                    write_notice(conn, &notice, now)?;
                     continue;
                 };
-                let until = [now.plus(hold).0.into()];
+                let until = [now.plus(taken_for).0.into()];
                 conn.write(sql::EFFECT_HELD, &[key.as_slice(), &until].concat())?;
                 taken.push(PendingEffect { task, seq, number, effect, attempts: row.int(4)? });
             }
@@ -69,7 +72,7 @@ impl Store {
     }
 
     /// Assigns an effect that any node may carry out to this node, and returns whether it
-    /// succeeded. Call it before starting a job: the hold may expire while the job runs, and no
+    /// succeeded. Call it before starting a job: that time may pass while the job runs, and no
     /// other node may start it then.
     pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
         let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
@@ -124,6 +127,7 @@ impl Store {
         effect: &PendingEffect,
         error: &str,
         after: EffectFailure,
+        now: Instant,
     ) -> Result<(), StoreError> {
         let (due, state) = match after {
             EffectFailure::Again(at) => (at.0, "pending"),
@@ -135,9 +139,27 @@ impl Store {
             effect.seq.into(),
             effect.number.into(),
             due.into(),
-            error.into(),
+            error.as_str().into(),
             state.into(),
         ];
-        self.write(move |conn| Ok(conn.write(sql::EFFECT_FAILED, &columns)?))
+        let notice = (after == EffectFailure::Dead).then(|| {
+            NewNotice::alert(NoticeKind::DeadEffect, Some(effect.task), error).once(effect.key())
+        });
+        self.write(move |conn| {
+            let failed = !conn.query(sql::EFFECT_FAILED, &columns)?.is_empty();
+            notice.iter().filter(|_| failed).try_for_each(|notice| write_notice(conn, notice, now))
+        })
+    }
+
+    /// Writes the notice that an effect of an earlier version asks for.
+    pub fn notice_of_effect(
+        &self,
+        effect: &PendingEffect,
+        stored: &Stored,
+        next_timer: Option<Instant>,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let notice = notice_of(&stored.lifecycle, &stored.task, &effect.effect, next_timer);
+        notice.map_or(Ok(()), |notice| self.notice(notice.once(effect.key()), now))
     }
 }

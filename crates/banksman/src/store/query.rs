@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::expr::Value as Json;
 use banksman_core::machine::Timer;
 use banksman_core::machine::TimerKind;
 use banksman_core::time::Instant;
-use serde_json::Value as Json;
 
 use super::accounts::{AccountRow, account};
 use super::apply::Edge;
@@ -253,7 +253,7 @@ impl Store {
             let after = [id.0.into(), word.into(), i64::MAX.into(), PAGE.into()];
             for row in &conn.query(sql::HISTORY, &after)? {
                 let entry = HistoryEntry::read(id, row)?;
-                let lease = entry.record.fields.get("lease").and_then(serde_json::Value::as_str);
+                let lease = entry.record.fields.get("lease").and_then(Json::as_str);
                 if let Some(run) = lease.and_then(|run| run.parse::<RunId>().ok()) {
                     return Ok(Some(run.epoch));
                 }
@@ -442,6 +442,7 @@ fn run(task: TaskId, row: &Row) -> Result<RunRow, StoreError> {
 }
 
 fn artifact(row: &Row) -> Result<ArtifactRow, StoreError> {
+    // Whoever wants to be sure compares the hash.
     let value = serde_json::from_str(row.text(3)?).unwrap_or(Json::Null);
     Ok(ArtifactRow {
         seq: row.int(0)?,

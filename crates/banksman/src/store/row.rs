@@ -4,14 +4,44 @@ use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value as Json};
 
 use super::StoreError;
 use super::conn::{DbError, Row, Value};
+
+/// Declares a closed set of words, as columns hold them.
+macro_rules! words {
+    ($(#[$doc:meta])* pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$of])* $variant,)* }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// Reads a column.
+            fn read_word(row: &Row, column: usize) -> Result<Self, DbError> {
+                let text = row.text(column)?;
+                let known = Self::ALL.iter().copied().find(|known| known.as_str() == text);
+                known.ok_or_else(|| DbError::Column {
+                    column: stringify!($name).to_owned(),
+                    wanted: "a word that this version knows",
+                    found: "another",
+                })
+            }
+        }
+    };
+}
+pub(super) use words;
 
 /// The prefix of a branch that stands for a pull request when there is no remote.
 const LOCAL: &str = "local:";
@@ -107,12 +137,6 @@ impl Stored {
     pub fn local_branch(&self) -> Option<&str> {
         self.text(Field::PrUrl)?.strip_prefix(LOCAL)
     }
-
-    /// What the workflow's file says about it; `None` for a task outside a workflow.
-    #[must_use]
-    pub fn spec<T: DeserializeOwned>(&self) -> Option<T> {
-        T::deserialize(self.value(Field::Spec)?).ok()
-    }
 }
 
 /// The column that names the lifecycle version.
@@ -141,6 +165,7 @@ pub(super) fn is_damage(error: &StoreError) -> bool {
         | StoreError::NoTask(_)
         | StoreError::KeyTaken { .. }
         | StoreError::Bug { .. }
+        | StoreError::Cursor(_)
         | StoreError::ProjectTaken(..) => false,
     }
 }
@@ -175,7 +200,7 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return Err(corrupt("half a lease")),
     };
-    let fields: Map<String, Json> =
+    let fields: Fields =
         serde_json::from_str(row.text(12)?).map_err(|_| corrupt("its fields are not JSON"))?;
     let counters: Vec<(u32, u32)> =
         serde_json::from_str(row.text(13)?).map_err(|_| corrupt("its counters are not numbers"))?;

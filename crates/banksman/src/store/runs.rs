@@ -14,7 +14,9 @@ use banksman_core::time::{Instant, Span};
 use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body, load_for_update};
 use super::conn::{Conn, DbError, Row, Value};
+use super::feed::{ChangeKind, tell_run};
 use super::nodes::now as database_now;
+use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::row::is_damage;
 use super::spent::{batch_scope, clamped, day_scope};
 use super::{Store, StoreError, sql};
@@ -126,6 +128,8 @@ pub struct RunEnd {
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub pause: Option<PauseRequest>,
+    /// A notice about the end; the pause has its own.
+    pub notice: Option<NewNotice>,
     /// The provider answered, which ends a probe after a pause.
     pub answers: bool,
 }
@@ -213,7 +217,7 @@ impl Store {
                     None => apply_to(conn, &definitions, old, &finished, None, now)?,
                     Some(body) => apply_with_body(conn, &definitions, old, &finished, body, now)?,
                 };
-                write_facts(conn, id, &end)?;
+                write_facts(conn, id, &end, now)?;
                 Ok(applied)
             })
         });
@@ -242,6 +246,7 @@ impl Store {
             columns.extend(cost.clone());
             let told = conn.query(sql::RUN_LATE_COST, &columns)?;
             let Some(row) = told.first() else { return Ok(()) };
+            tell_run(conn, ChangeKind::RunReported, run, now)?;
             let account = row.opt_text(0)?.map(|account| format!("account:{account}"));
             let batch = task.batch.as_deref().map(batch_scope);
             for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
@@ -329,8 +334,14 @@ impl Store {
     }
 }
 
-fn write_facts(conn: &mut dyn Conn, id: TaskId, end: &RunEnd) -> Result<(), StoreError> {
-    let run = key(RunId { task: id, epoch: end.finish.epoch });
+fn write_facts(
+    conn: &mut dyn Conn,
+    id: TaskId,
+    end: &RunEnd,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let reported = RunId { task: id, epoch: end.finish.epoch };
+    let run = key(reported);
     let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
     let mut columns = run.to_vec();
     columns.extend([
@@ -345,13 +356,18 @@ fn write_facts(conn: &mut dyn Conn, id: TaskId, end: &RunEnd) -> Result<(), Stor
         clamped(end.output_tokens).into(),
     ]);
     conn.write(sql::RUN_FACTS, &columns)?;
+    tell_run(conn, ChangeKind::RunReported, reported, now)?;
     if end.answers {
         conn.write(sql::ACCOUNT_ANSWERED, &run)?;
     }
     if let Some(told) = &end.pause {
         pause(conn, told)?;
+        let text =
+            format!("account {} is paused until {}: {}", told.account, told.until, told.reason);
+        let notice = NewNotice::alert(NoticeKind::AccountPaused, Some(id), text);
+        write_notice(conn, &notice, now)?;
     }
-    Ok(())
+    end.notice.iter().try_for_each(|notice| write_notice(conn, notice, now))
 }
 
 fn key(run: RunId) -> [Value; 2] {
@@ -378,7 +394,7 @@ fn open_run(row: &Row) -> Result<OpenRun, StoreError> {
     })
 }
 
-fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
+pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
     let text =
         |at: usize| -> Result<Option<String>, DbError> { Ok(row.opt_text(at)?.map(str::to_owned)) };
     Ok(PastRun {

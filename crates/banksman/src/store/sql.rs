@@ -118,6 +118,97 @@ macro_rules! select_decision {
     };
 }
 
+/// PostgreSQL: below this number no transaction is open any more.
+macro_rules! settled_below {
+    () => {
+        "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT)"
+    };
+}
+
+/// PostgreSQL: no transaction has this number or a higher one yet.
+macro_rules! not_yet_given {
+    () => {
+        "CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS TEXT) AS BIGINT)"
+    };
+}
+
+/// PostgreSQL: the key of a change by which the feed is ordered. It is the number of its
+/// transaction, or that of the last one before it that changed the task: a transaction that has
+/// waited for the task's lock may have the lower number.
+macro_rules! feed_key {
+    ($fed:literal) => {
+        concat!("greatest(CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), ", $fed, ")")
+    };
+}
+
+/// Adds changes with a key of [`feed_key`]; SQLite orders them by their numbers alone.
+macro_rules! tell {
+    ($row:literal, $from:literal) => {
+        Pair {
+            sqlite: concat!(
+                "INSERT INTO changes (at, kind, task, number, xid) SELECT ",
+                $row,
+                ", 0 ",
+                $from
+            ),
+            postgres: concat!(
+                "INSERT INTO changes (at, kind, task, number, xid) SELECT ",
+                $row,
+                ", ",
+                feed_key!("(SELECT t.fed FROM tasks t WHERE t.id = $3)"),
+                " ",
+                $from
+            ),
+        }
+    };
+}
+
+/// An update of a task that remembers its key of [`feed_key`].
+macro_rules! feeding {
+    ($update:literal, $rest:literal) => {
+        Pair {
+            sqlite: concat!($update, $rest),
+            postgres: concat!($update, ", fed = ", feed_key!("fed"), $rest),
+        }
+    };
+}
+
+/// The columns by which a change is recognised, as `feed::cursor` reads them.
+macro_rules! select_change {
+    ($rest:expr) => {
+        concat!("SELECT c.xid, c.seq, c.at, c.kind, c.task, c.number FROM changes c ", $rest)
+    };
+}
+
+/// A page of changes with what they are about. The number of rows is written out, because an
+/// engine that does not know it may read all of a history instead of a few of its records.
+macro_rules! changes {
+    ($page:expr, $order:literal) => {
+        concat!(
+            "SELECT c.xid, c.seq, c.at, c.kind, c.task, c.number, a.from_state, a.to_state, a.trigger_name, a.actor, \
+             r.worker, r.outcome, d.asks, d.settled_by, n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM (",
+            select_change!($page),
+            " LIMIT 1000) c LEFT JOIN audit a ON c.kind IN ('created', 'moved', 'noted') AND a.task = c.task AND a.seq = c.number \
+             LEFT JOIN runs r ON c.kind IN ('run_started', 'run_ended', 'run_reported') AND r.task = c.task AND r.epoch = c.number \
+             LEFT JOIN decisions d ON c.kind IN ('decision_opened', 'decision_answered', 'decision_lapsed') AND d.id = c.number \
+             LEFT JOIN notices n ON c.kind = 'notice' AND n.id = c.number ORDER BY ",
+            $order,
+            " LIMIT $3"
+        )
+    };
+}
+
+/// Notices that a channel has to deliver, as `Notice::read` reads them.
+macro_rules! due_notices {
+    ($lock:literal) => {
+        concat!(
+            "SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
+             WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3",
+            $lock
+        )
+    };
+}
+
 /// Declares statements and lists them by name for the test.
 macro_rules! statements {
     ($list:ident: $kind:ty; $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
@@ -217,6 +308,56 @@ statements! {
     sqlite: "SELECT kind FROM tasks WHERE id = $1",
     postgres: "SELECT kind FROM tasks WHERE id = $1 FOR SHARE",
 };
+    /// The only statement that changes a task's state. It names the version that the change was
+    /// decided on.
+    SAVE_TASK_IF_VERSION = feeding!("UPDATE tasks SET state = $1, kind = $2, state_group = $3, prior = $4, version = $5, \
+     entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
+     lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
+     updated_at = $18, entered_at = $19, progress_at = $20, head = $21", " WHERE id = $22 AND version = $23");
+    INSERT_CHANGE = tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS BIGINT)", "");
+    TELL_OPENED_DECISION =
+        tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.seq = $4");
+    TELL_SETTLED_DECISION =
+        tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
+    CHANGES = Pair {
+    sqlite: changes!("WHERE c.xid >= $1 AND c.seq > $2 ORDER BY c.seq", "c.seq"),
+    postgres: changes!(
+        concat!("WHERE (c.xid, c.seq) > ($1, $2) AND c.xid < ", settled_below!(), " ORDER BY c.xid, c.seq"),
+        "c.xid, c.seq"
+    ),
+};
+    FEED_START = Pair {
+    sqlite: select_change!("ORDER BY c.seq LIMIT 1"),
+    postgres: select_change!("ORDER BY c.xid, c.seq LIMIT 1"),
+};
+    FEED_END = Pair {
+    sqlite: select_change!("ORDER BY c.seq DESC LIMIT 1"),
+    postgres: select_change!(concat!("WHERE c.xid < ", settled_below!(), " ORDER BY c.xid DESC, c.seq DESC LIMIT 1")),
+};
+    /// Changes of transactions that this server has not had: they come from another one.
+    RESTORED = Pair {
+    sqlite: "SELECT NULL WHERE 1 = 0",
+    postgres: concat!("SELECT seq FROM changes WHERE xid >= ", not_yet_given!(), " LIMIT 1"),
+};
+    ADOPT_RESTORED = Pair {
+    sqlite: "SELECT NULL WHERE 1 = 0",
+    postgres: concat!("UPDATE changes SET xid = 0 WHERE xid >= ", not_yet_given!()),
+};
+    ADOPT_RESTORED_TASKS = Pair {
+    sqlite: "SELECT NULL WHERE 1 = 0",
+    postgres: concat!("UPDATE tasks SET fed = 0 WHERE fed >= ", not_yet_given!()),
+};
+    /// Looks at the oldest page only, and keeps the last change before the time.
+    PRUNE_CHANGES = Pair {
+    sqlite: "DELETE FROM changes WHERE seq < (SELECT max(p.seq) FROM (SELECT seq, at FROM changes ORDER BY seq LIMIT $2) p \
+         WHERE p.at < $1) RETURNING seq",
+    postgres: "DELETE FROM changes WHERE (xid, seq) < (SELECT p.xid, p.seq FROM (SELECT xid, seq, at FROM changes \
+         ORDER BY xid, seq LIMIT $2) p WHERE p.at < $1 ORDER BY p.xid DESC, p.seq DESC LIMIT 1) RETURNING seq",
+};
+    DUE_NOTICES = Pair {
+    sqlite: due_notices!(""),
+    postgres: due_notices!(" FOR UPDATE OF d SKIP LOCKED"),
+};
 }
 
 statements! {
@@ -245,17 +386,25 @@ statements! {
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \
      progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
      $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
-    /// The only statement that changes a task's state. It names the version that the change was
-    /// decided on.
-    SAVE_TASK_IF_VERSION = "UPDATE tasks SET state = $1, kind = $2, state_group = $3, prior = $4, version = $5, \
-     entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
-     lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
-     updated_at = $18, entered_at = $19, progress_at = $20, head = $21 WHERE id = $22 AND version = $23";
     INSERT_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2)";
     SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
     BODY = "SELECT body FROM bodies WHERE task = $1";
     INSERT_AUDIT = "INSERT INTO audit (task, seq, ts, from_state, to_state, trigger_name, actor, \
      idempotency_key, fields, prev, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    CHANGE_AT = select_change!("WHERE c.xid = $1 AND c.seq = $2");
+    INSERT_NOTICE = "INSERT INTO notices (at, kind, task, decision, urgent, text, key) VALUES ($1, $2, $3, \
+     (SELECT max(d.id) FROM decisions d WHERE d.task = $3 AND d.settled_at IS NULL), $4, $5, $6) \
+     ON CONFLICT (key) DO NOTHING RETURNING id";
+    /// Due at once, whatever the clock of the machine that writes it says.
+    INSERT_DELIVERIES = "INSERT INTO notice_deliveries (notice, channel, at) SELECT CAST($1 AS BIGINT), c.name, 0 FROM channels c";
+    HAS_NOTICES = "SELECT notice FROM notice_deliveries WHERE state = 'pending' AND channel = $1 AND at <= $2 LIMIT 1";
+    NOTICE_TAKEN = "UPDATE notice_deliveries SET attempts = attempts + 1, at = $3 WHERE notice = $1 AND channel = $2";
+    NOTICE_SENT = "UPDATE notice_deliveries SET at = $3, last_error = $4, state = CASE WHEN CAST($4 AS TEXT) IS NULL \
+     THEN 'delivered' WHEN attempts >= $5 THEN 'failed' ELSE 'pending' END \
+     WHERE notice = $1 AND channel = $2 AND state = 'pending'";
+    /// Looks at the oldest page only.
+    PRUNE_NOTICES = "DELETE FROM notices WHERE id IN (SELECT p.id FROM (SELECT id, at FROM notices ORDER BY id LIMIT $2) p \
+     WHERE p.at < $1 AND NOT EXISTS (SELECT 1 FROM notice_deliveries d WHERE d.notice = p.id AND d.state = 'pending')) RETURNING id";
     HISTORY = "SELECT seq, ts, from_state, to_state, trigger_name, actor, idempotency_key, fields, \
      prev, hash FROM audit WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
     DELETE_TIMERS = "DELETE FROM timers WHERE task = $1";
@@ -290,7 +439,7 @@ statements! {
     EFFECTS_OF_NOBODY = "UPDATE outbox SET node = NULL WHERE node = $1 AND state = 'pending'";
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECT_FAILED = "UPDATE outbox SET attempts = attempts + 1, due_at = $4, error = $5, state = $6 \
-     WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
+     WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending' RETURNING number";
     COUNT_PENDING_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'pending'";
     COUNT_DEAD_EFFECTS = "SELECT count(*) FROM outbox WHERE state = 'dead'";
     INSERT_RUN = "INSERT INTO runs (task, epoch, worker, activity, started_at) VALUES ($1, $2, $3, $4, $5)";
@@ -308,7 +457,6 @@ statements! {
     OPEN_RUNS = open_runs!("ORDER BY r.task LIMIT $1");
     OPEN_RUNS_OF_NODE = open_runs!("AND r.node = $2 ORDER BY r.task LIMIT $1");
     EXPIRED_RUNS = open_runs!("AND t.lease_expires_at <= $2 ORDER BY t.lease_expires_at, t.id LIMIT $1");
-    OPEN_EPOCHS_OF = "SELECT epoch FROM runs WHERE task = $1 AND ended_at IS NULL ORDER BY epoch";
     PAST_RUNS = "SELECT epoch, worker, node, agent, session, outcome, class, signature, detail, head, level, \
      tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
     /// The average use of the latest runs of one lifecycle, by the tags of their tasks. An average

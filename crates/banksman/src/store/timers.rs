@@ -145,12 +145,13 @@ fn fire(
     let gone = |conn: &mut dyn Conn| {
         conn.write(sql::DELETE_TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])
     };
-    match machine::step(&old.lifecycle, &old.task, &Event::Due { timer, entered }, now) {
+    let event = Event::Due { timer, entered };
+    match machine::step(&old.lifecycle, &old.task, &event, now) {
         Ok(StepResult::Step(step)) => {
             if step.timers.is_none() {
                 gone(conn)?;
             }
-            save_if_version(conn, definitions, old, *step, None, now)?;
+            save_if_version(conn, definitions, (old, &event), *step, None, now)?;
             // The end of a delay leaves no record, but workers that wait for a task must be woken.
             conn.notify();
             Ok(TimerResult::Moved(id))

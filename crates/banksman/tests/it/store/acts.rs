@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 
+use banksman::ops::Session;
 use banksman::store::batches::{BudgetChange, NewBound};
 use banksman::store::conn::DbError;
 use banksman::store::outbox::PendingEffect;
@@ -60,6 +61,11 @@ pub(crate) fn definition(source: &str) -> Definition {
     let lifecycle =
         check(source, "a test", &overrides).unwrap_or_else(|problems| panic!("{problems}"));
     Definition { lifecycle: Arc::new(lifecycle), source: source.to_owned(), overrides }
+}
+
+/// The store as a caller has it.
+pub(crate) fn session(store: &Store, who: &Actor) -> Session {
+    Session::outside(store.clone(), who.clone()).unwrap()
 }
 
 pub(crate) fn actor(text: &str) -> Actor {
@@ -294,6 +300,7 @@ pub(crate) fn ended(finish: Finish) -> RunEnd {
         head: None,
         level: None,
         pause: None,
+        notice: None,
         answers: false,
     }
 }

@@ -382,9 +382,12 @@ transitions: [{ from: granted, to: over, on: drop, by: [human] }]
 /// A former build found its requests by numbered keys. This takes a store back to its schema.
 fn downgrade(world: &World) {
     let mut raw = world.raw();
-    raw.run("DROP TABLE budget_requests");
+    for table in ["notice_deliveries", "channels", "notices", "changes", "budget_requests"] {
+        raw.run(&format!("DROP TABLE {table}"));
+    }
+    raw.run("ALTER TABLE tasks DROP COLUMN fed");
     raw.run("ALTER TABLE lifecycles DROP COLUMN purpose");
-    raw.run("DELETE FROM schema_versions WHERE version = 4");
+    raw.run("DELETE FROM schema_versions WHERE version >= 4");
     if let Target::Sqlite(_) = world.target {
         raw.run("PRAGMA user_version = 3");
     }

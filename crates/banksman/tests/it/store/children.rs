@@ -226,12 +226,12 @@ fn several_are_moved_at_once_and_a_refusal_harms_nobody(world: &World) {
     let [_, a, b, c] = chain(&store);
     let events =
         [(c, asked("system", "reset")), (b, asked("system", "pass")), (a, asked("system", "pass"))];
-    let answers = store.apply_each(&events, NOON).unwrap();
+    let answers = store.apply_each(&events, None, NOON).unwrap();
     let taken: Vec<bool> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(taken, [true, true, false], "they are answered in the order of their tasks");
     assert_eq!(stands(&store, c), ("open".to_owned(), 0, true));
     let missing = [(a, asked("system", "reset")), (TaskId(9_999), asked("system", "pass"))];
-    assert!(store.apply_each(&missing, NOON).is_err());
+    assert!(store.apply_each(&missing, None, NOON).is_err());
     assert_eq!(stands(&store, a).0, "passed", "half of what could not be done was done");
 }
 

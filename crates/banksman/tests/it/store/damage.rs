@@ -25,6 +25,8 @@ on_both_damaging!(
     a_lease_without_a_run_is_found,
     a_run_without_a_lease_is_found,
     sums_that_do_not_add_up_are_found,
+    a_damaged_child_does_not_hide_the_others,
+    a_run_with_an_unknown_failure_class_is_found,
 );
 
 /// A store in which two tasks stand in everybody's way: first in the queue, first among the timers,
@@ -130,6 +132,9 @@ fn a_corrupt_row_harms_its_own_task_only(world: &World) {
         "lease_worker = 'worker:w1'",
         "entered = 9",
         "open_needs = -1",
+        "epoch = -1",
+        "epoch = 9223372036854775807",
+        "version = 9223372036854775807",
     ];
     if let Target::Sqlite(_) = world.target {
         // Only SQLite keeps such values in such columns.
@@ -225,6 +230,37 @@ fn a_wrong_count_of_needs_is_found(world: &World) {
         world,
         &format!("UPDATE tasks SET open_needs = 2 WHERE id = {}", waiting.0),
         &found,
+    );
+}
+
+fn a_damaged_child_does_not_hide_the_others(world: &World) {
+    let store = world.open();
+    let parent = add(&store, "parent");
+    let child = |title: &str| {
+        let new = NewTask { parent: Some(parent), ..load(title).new };
+        added(&store, Add { new, ..load("") }).stored.task.id
+    };
+    let (damaged, sound) = (child("a"), child("b"));
+    world.raw().run(&format!("UPDATE tasks SET fields = 'nonsense' WHERE id = {}", damaged.0));
+    let ids: Vec<TaskId> = store.children(parent).unwrap().iter().map(|one| one.task.id).collect();
+    assert_eq!(ids, [sound]);
+    // A decision about the parent must not be taken without it.
+    let error = store.all_children(parent).expect_err("one of them is damaged");
+    let says = format!("task {damaged} is damaged in the store: its fields are not JSON");
+    assert_eq!(error.to_string(), says);
+}
+
+fn a_run_with_an_unknown_failure_class_is_found(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    claim(&store, "worker:w1", NOON).expect("it is ready");
+    found_by_check(
+        world,
+        "UPDATE runs SET class = 'bad_luck'",
+        &format!(
+            "{id}: one of its runs: `bad_luck` is not one of: permission, noop, policy, setup, env, auth, quota, test, \
+             flaky, model_loop, model, budget, stall, needs_person, infra, session"
+        ),
     );
 }
 

@@ -10,7 +10,7 @@ use banksman::store::query::{Decision, DecisionEnd};
 use banksman::store::{Add, Definition, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Outcome, builtin};
-use banksman_core::machine::{Effect, Event, Finish};
+use banksman_core::machine::{Event, Finish};
 use banksman_core::policy::REFUSED;
 use banksman_core::time::Span;
 use serde_json::json;
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::acts::{
     DAY, HOUR, MINUTE, NOON, actor, add, added, apply, arriving, ask, ask_under, at_once,
-    claim_first, definition, fields, finish, load, pending, refused, state, to_asking,
+    claim_first, definition, fields, finish, load, refused, session, state, to_asking,
 };
 use super::on_both;
 use super::world::World;
@@ -193,9 +193,7 @@ fn a_question_that_is_put_off_reminds_once_and_is_due_as_before(world: &World) {
     let id = to_asking(&store, "lift");
     let reminders = |store: &Store, at| {
         store.fire_due(at, 10).unwrap();
-        let is_reminder = |effect: &&Effect| matches!(effect, Effect::Remind { .. });
-        let pending = pending(store, at);
-        pending.iter().map(|pending| &pending.effect).filter(is_reminder).count()
+        world.raw().number("SELECT count(*) FROM notices WHERE kind = 'reminder'")
     };
     let until = NOON.plus(Span(5 * DAY.0));
     let open = store.detail(id).unwrap().decision.expect("a question is open");
@@ -213,10 +211,16 @@ fn what_is_settled_is_not_put_off(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
     let which = open_one(&store, id);
-    let late = because(decisions::snooze(&store, which, Span(8 * DAY.0), NOON));
+    let late = because(decisions::snooze(
+        &session(&store, &actor("human:kim")),
+        which,
+        Span(8 * DAY.0),
+        NOON,
+    ));
     assert!(matches!(late, DecisionError::DueBefore { .. }), "{late}");
     apply(&store, id, ask("human:kim", "done", &[]), NOON);
-    let settled = because(decisions::snooze(&store, which, HOUR, NOON));
+    let settled =
+        because(decisions::snooze(&session(&store, &actor("human:kim")), which, HOUR, NOON));
     assert!(matches!(settled, DecisionError::Settled { .. }), "{settled}");
     assert_eq!(store.last_decision(id).unwrap().and_then(|last| last.snoozed_until), None);
 }
@@ -233,25 +237,25 @@ fn an_answer_holds_for_the_version_that_was_seen(world: &World) {
     let first = open_one(&store, id);
     let robin = actor("human:robin");
     let changes = AnswerRequest { note: Some("higher".to_owned()), ..kim(first, "no") };
-    answer(&store, &robin, &changes, NOON).unwrap();
-    let late = because(answer(&store, &actor("human:kim"), &kim(first, "yes"), NOON));
+    answer(&session(&store, &robin), &changes, NOON).unwrap();
+    let late = because(answer(&session(&store, &actor("human:kim")), &kim(first, "yes"), NOON));
     let DecisionError::Settled { since, .. } = &late else { panic!("{late}") };
     assert!(since[0].starts_with("lifting by human:robin (changes) at 20"), "{since:?}");
     // Asked again, the old question stays settled, and whoever saw the old version is refused too.
     apply(&store, id, ask("worker:w1", "checking", &[]), NOON);
     apply(&store, id, ask("crane:c1", "asking", &[]), NOON);
-    because(answer(&store, &robin, &kim(first, "yes"), NOON));
+    because(answer(&session(&store, &robin), &kim(first, "yes"), NOON));
     let old = AnswerRequest { seen: Some(4), ..kim(DecisionRef::Task(id), "yes") };
-    let moved = because(answer(&store, &robin, &old, NOON));
+    let moved = because(answer(&session(&store, &robin), &old, NOON));
     assert!(matches!(moved, DecisionError::MovedOn { seen: 4, .. }), "{moved}");
     assert_eq!((state(&store, id).as_str(), moves(&store, id)), ("asking", 7));
     let shown = store.task(id).unwrap().task.version;
     assert_eq!(shown, 10, "each refusal is on record");
     let bogus = AnswerRequest { seen: Some(70), ..kim(DecisionRef::Task(id), "yes") };
-    because(answer(&store, &robin, &bogus, NOON));
+    because(answer(&session(&store, &robin), &bogus, NOON));
     // The refusal of the bogus one, which has come since, does not stand against it.
     let seen = AnswerRequest { seen: Some(shown), ..kim(DecisionRef::Task(id), "yes") };
-    answer(&store, &robin, &seen, NOON).unwrap();
+    answer(&session(&store, &robin), &seen, NOON).unwrap();
     assert_eq!(state(&store, id), "done");
 }
 
@@ -261,7 +265,7 @@ fn a_record_that_changes_nothing_does_not_stand_against_an_answer(world: &World)
     let which = open_one(&store, id);
     refused(store.apply(id, ask_under(1, "worker:w1", "checking", &[]), None, NOON));
     assert_eq!(store.task(id).unwrap().task.version, 5, "the late writer is on record");
-    answer(&store, &actor("human:kim"), &kim(which, "yes"), NOON).unwrap();
+    answer(&session(&store, &actor("human:kim")), &kim(which, "yes"), NOON).unwrap();
     assert_eq!(state(&store, id), "done");
 }
 
@@ -274,7 +278,7 @@ fn one_of_two_answers_at_the_same_moment_counts(world: &World) {
         let word = if number % 2 == 0 { "yes" } else { "no" };
         let said =
             AnswerRequest { note: (word == "no").then(|| "x".to_owned()), ..kim(which, word) };
-        answer(&store, &who, &said, NOON).map(|_| ())
+        answer(&session(&store, &who), &said, NOON).map(|_| ())
     });
     assert_eq!(given.iter().filter(|given| given.is_ok()).count(), 1, "{given:?}");
     for refused in given.into_iter().filter(Result::is_err) {
@@ -290,12 +294,12 @@ fn an_answer_with_a_key_is_given_once(world: &World) {
     let which = open_one(&store, id);
     let kims = actor("human:kim");
     let keyed = AnswerRequest { key: Some("k1".to_owned()), ..kim(which, "yes") };
-    let first = answer(&store, &kims, &keyed, NOON).unwrap();
-    let again = answer(&store, &kims, &keyed, NOON.plus(MINUTE)).unwrap();
+    let first = answer(&session(&store, &kims), &keyed, NOON).unwrap();
+    let again = answer(&session(&store, &kims), &keyed, NOON.plus(MINUTE)).unwrap();
     assert!(!first.applied.replayed && again.applied.replayed);
     assert_eq!(again.applied.stored.task.version, 5);
     let other = AnswerRequest { word: "no".to_owned(), ..keyed };
-    let taken = answer(&store, &kims, &other, NOON).unwrap_err();
+    let taken = answer(&session(&store, &kims), &other, NOON).unwrap_err();
     assert!(matches!(taken, OpsError::Store(_)), "{taken}");
 }
 
@@ -305,21 +309,21 @@ fn words_go_where_the_row_asks_for_them(world: &World) {
     let id = to_asking(&store, "lift");
     let other = to_asking(&store, "another");
     let which = open_one(&store, id);
-    let silent = because(answer(&store, &kims, &kim(which, "no"), NOON));
+    let silent = because(answer(&session(&store, &kims), &kim(which, "no"), NOON));
     assert!(matches!(silent, DecisionError::NeedsWords { .. }), "{silent}");
     // The word of people, the action of the lifecycle and its trigger mean the same.
     let said = AnswerRequest { note: Some("higher".to_owned()), ..kim(which, "changes") };
-    answer(&store, &kims, &said, NOON).unwrap();
+    answer(&session(&store, &kims), &said, NOON).unwrap();
     assert_eq!(store.task(id).unwrap().task.fields["feedback"], "higher");
     let which = open_one(&store, other);
-    let odd = because(answer(&store, &kims, &kim(which, "merge"), NOON));
+    let odd = because(answer(&session(&store, &kims), &kim(which, "merge"), NOON));
     assert_eq!(
         odd.to_string(),
         format!("this decision does not offer `merge`; {which} offers yes, no")
     );
-    let run = because(answer(&store, &actor("worker:w1"), &kim(which, "yes"), NOON));
+    let run = because(answer(&session(&store, &actor("worker:w1")), &kim(which, "yes"), NOON));
     assert!(matches!(run, DecisionError::NotAPerson(_)), "{run}");
-    answer(&store, &kims, &kim(which, "approve"), NOON).unwrap();
+    answer(&session(&store, &kims), &kim(which, "approve"), NOON).unwrap();
     assert_eq!(state(&store, other), "done");
 }
 
@@ -353,16 +357,17 @@ fn an_answer_is_undone_by_a_move_that_people_may_make(world: &World) {
     let id = wishing("later");
     let which = open_one(&store, id);
     let said = AnswerRequest { note: Some("not today".to_owned()), ..kim(which, "wait") };
-    let answered = answer(&store, &kims, &said, NOON).unwrap();
+    let answered = answer(&session(&store, &kims), &said, NOON).unwrap();
     assert!(has_way_back(&answered));
-    let stranger = because(undo(&store, &actor("human:robin"), Some(which), UNDO_WINDOW, NOON));
+    let stranger =
+        because(undo(&session(&store, &actor("human:robin")), Some(which), UNDO_WINDOW, NOON));
     assert!(matches!(stranger, DecisionError::NotYours { .. }), "{stranger}");
     let shift = |by: i64| format!("UPDATE decisions SET settled_at = settled_at + {by}");
     world.raw().run(&shift(-UNDO_WINDOW.0 - 1));
-    let late = because(undo(&store, &kims, Some(which), UNDO_WINDOW, NOON));
+    let late = because(undo(&session(&store, &kims), Some(which), UNDO_WINDOW, NOON));
     assert!(matches!(late, DecisionError::TooLate { .. }), "{late}");
     world.raw().run(&shift(UNDO_WINDOW.0 + 1));
-    let undone = undo(&store, &kims, None, UNDO_WINDOW, NOON).unwrap();
+    let undone = undo(&session(&store, &kims), None, UNDO_WINDOW, NOON).unwrap();
     let task = store.task(id).unwrap().task;
     assert_eq!((state(&store, id).as_str(), &task.fields["wish"]), ("asking", &json!("a crane")));
     assert!(!task.fields.contains_key("note"), "what the answer has brought is gone with it");
@@ -372,9 +377,9 @@ fn an_answer_is_undone_by_a_move_that_people_may_make(world: &World) {
 
     let gone = wishing("gone");
     let which = open_one(&store, gone);
-    let answered = answer(&store, &kims, &kim(which, "go"), NOON).unwrap();
+    let answered = answer(&session(&store, &kims), &kim(which, "go"), NOON).unwrap();
     assert!(!has_way_back(&answered));
-    let none = because(undo(&store, &kims, Some(which), UNDO_WINDOW, NOON));
+    let none = because(undo(&session(&store, &kims), Some(which), UNDO_WINDOW, NOON));
     assert!(matches!(none, DecisionError::NoWayBack { .. }), "{none}");
     assert_eq!(state(&store, gone), "done");
 }
@@ -394,7 +399,7 @@ fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
     let failed = arrived(&store, "step", "gate(human)", &step);
     let which = open_one(&store, failed);
     let said = AnswerRequest { note: Some("no test fails".to_owned()), ..kim(which, "changes") };
-    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "fail");
+    assert_eq!(answer(&session(&store, &kims), &said, NOON).unwrap().action, "fail");
     let task = store.task(failed).unwrap().task;
     assert_eq!(state(&store, failed), "sent_back");
     assert_eq!(task.fields["feedback"], "no test fails");
@@ -404,7 +409,7 @@ fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
         note: Some("well".to_owned()),
         ..kim(DecisionRef::Task(passed), "approve")
     };
-    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "pass");
+    assert_eq!(answer(&session(&store, &kims), &said, NOON).unwrap().action, "pass");
     assert_eq!(store.task(passed).unwrap().task.fields["note"], "well");
 
     let vetoed = arrived(&store, "step", "gate(veto)", &step);
@@ -412,7 +417,7 @@ fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
         note: Some("too slow".to_owned()),
         ..kim(DecisionRef::Task(vetoed), "veto")
     };
-    answer(&store, &kims, &said, NOON).unwrap();
+    answer(&session(&store, &kims), &said, NOON).unwrap();
     assert_eq!(state(&store, vetoed), "sent_back");
 
     let ended = arrived(&store, "step", "gate(human)", &step);
@@ -420,7 +425,7 @@ fn gates_of_steps_are_answered_in_their_own_words(world: &World) {
         note: Some("not needed".to_owned()),
         ..kim(DecisionRef::Task(ended), "cancel")
     };
-    assert_eq!(answer(&store, &kims, &said, NOON).unwrap().action, "abort");
+    assert_eq!(answer(&session(&store, &kims), &said, NOON).unwrap().action, "abort");
     assert_eq!(store.task(ended).unwrap().task.fields["reason"], "not needed");
 }
 
@@ -428,15 +433,15 @@ fn a_workflow_that_goes_on_can_be_halted_again(world: &World) {
     let store = world.open();
     let kims = actor("human:kim");
     let id = arrived(&store, "workflow", "waiting", &[("problem", "a step was given up")]);
-    let items = decisions::inbox(&store, None).unwrap();
+    let items = decisions::inbox(&session(&store, &actor("human:kim")), None).unwrap();
     assert!(items[0].escalated, "something went wrong");
     let which = DecisionRef::Decision(items[0].decision.id);
-    answer(&store, &kims, &kim(which, "resume"), NOON).unwrap();
+    answer(&session(&store, &kims), &kim(which, "resume"), NOON).unwrap();
     assert!(!store.task(id).unwrap().task.fields.contains_key("problem"));
-    undo(&store, &kims, Some(which), UNDO_WINDOW, NOON).unwrap();
+    undo(&session(&store, &kims), Some(which), UNDO_WINDOW, NOON).unwrap();
     assert_eq!(state(&store, id), "waiting");
     assert_eq!(store.task(id).unwrap().task.fields["problem"], "a step was given up");
     // Whoever looked before the answer was taken back saw another question.
-    let late = because(answer(&store, &kims, &kim(which, "resume"), NOON));
+    let late = because(answer(&session(&store, &kims), &kim(which, "resume"), NOON));
     assert!(matches!(late, DecisionError::Settled { .. }), "{late}");
 }

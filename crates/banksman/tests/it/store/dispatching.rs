@@ -36,7 +36,10 @@ on_both!(
     why_asks_what_the_dispatcher_asks,
 );
 
-on_both_damaging!(a_long_queue_of_a_paused_batch_keeps_nobody_waiting);
+on_both_damaging!(
+    a_long_queue_of_a_paused_batch_keeps_nobody_waiting,
+    a_claim_that_breaks_an_invariant_is_told_and_passed_over,
+);
 
 /// A task of a batch.
 fn of_batch(title: &str, batch: &str) -> Add {
@@ -436,14 +439,32 @@ fn a_long_queue_of_a_paused_batch_keeps_nobody_waiting(world: &World) {
     }
 }
 
+/// A number of runs at its end cannot count one more.
+fn a_claim_that_breaks_an_invariant_is_told_and_passed_over(world: &World) {
+    let store = world.open();
+    let broken = add(&store, "counted out");
+    let behind = [add(&store, "behind"), add(&store, "last")];
+    let end = format!("UPDATE tasks SET spent_runs = {} WHERE id = {}", i64::MAX, broken.0);
+    world.raw().run(&end);
+    let dispatched = dispatch(&store, &node("n1", &[worker("ada"), worker("bob")]), NOON);
+    let told: Vec<_> =
+        dispatched.broken.iter().map(|(task, said)| (*task, said.to_string())).collect();
+    let [(task, said)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(*task, broken);
+    assert!(said.contains("a run is not counted"), "{said}");
+    assert_eq!(first(dispatched), behind[0]);
+    assert_eq!(claim(&store, "worker:w1", NOON).expect("ready").run.task, behind[1]);
+    assert_eq!(state(&store, broken), "queued");
+}
+
 /// Copies a row of the queue many times, past the store: only the queue is read here.
 fn multiply(world: &World, id: TaskId, times: i64) {
     let mut raw = world.raw();
     let columns = raw.rows(&format!("SELECT * FROM tasks WHERE id = {}", id.0))[0].len();
-    assert_eq!(columns, 30, "a column is missing below");
+    assert_eq!(columns, 31, "a column is missing below");
     let rest = "project, batch, lifecycle, title, tags, priority, parent, state, kind, state_group, prior, version, \
                 entered, fields, counters, open_needs, not_before, queue_rank, epoch, lease_worker, lease_expires_at, \
-                spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, progress_at, head";
+                spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, progress_at, head, fed";
     raw.run(&format!(
         "INSERT INTO tasks (id, {rest}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {times}) \
          SELECT -i, {rest} FROM tasks, n WHERE id = {}",

@@ -10,7 +10,7 @@ use banksman_core::time::Instant;
 
 use super::acts::{
     DAY, HOUR, MINUTE, NOON, actor, add, added, apply, ask, at_once, claim_first, key, load,
-    load_keyed, refused, to_asking,
+    load_keyed, refused, session, to_asking,
 };
 use super::on_both;
 use super::world::World;
@@ -59,7 +59,8 @@ fn the_same_move_twice_is_one_move(world: &World) {
     assert_eq!((first.replayed, again.replayed), (false, true));
     assert_eq!(told(&again), told(&first));
     assert_eq!(store.history(id, 0).unwrap().len(), 5);
-    assert_eq!(world.raw().number("SELECT count(*) FROM outbox WHERE seq = 5"), 2);
+    assert_eq!(world.raw().number("SELECT count(*) FROM outbox WHERE seq = 5"), 1);
+    assert_eq!(world.raw().number("SELECT count(*) FROM notices WHERE kind = 'state'"), 1);
 }
 
 fn the_answer_shows_the_task_as_it_was(world: &World) {
@@ -176,7 +177,7 @@ fn keys_hold_through_the_use_cases(world: &World) {
         ..AddRequest::default()
     };
     let new = |title: &str, text: &str| {
-        tasks::add(&store, &library, &kim, &asked(title, text), NOON)
+        tasks::add(&session(&store, &kim), &library, &asked(title, text), NOON)
             .map(|applied| applied.stored.task.id)
     };
     let (a, b) = (new("a", "k1").unwrap(), new("b", "k2").unwrap());
@@ -187,7 +188,8 @@ fn keys_hold_through_the_use_cases(world: &World) {
         key: Some("k3".to_owned()),
         ..MoveRequest::default()
     };
-    let moved = |id, reason: &str| tasks::move_task(&store, id, &kim, &cancel(reason), NOON);
+    let moved =
+        |id, reason: &str| tasks::move_task(&session(&store, &kim), id, &cancel(reason), NOON);
     assert!(!moved(a, "rain").unwrap().replayed);
     assert!(moved(a, "rain").unwrap().replayed);
     for (id, reason) in [(b, "rain"), (a, "snow")] {

@@ -1,14 +1,12 @@
 //! Epochs: who has lost the lease changes nothing any more. And where the end of a run leads.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{
-    Effect, Event, Finish, Heartbeat, RejectReason, STALE_WRITE, Spent, Task,
-};
+use banksman_core::machine::{Event, Finish, Heartbeat, RejectReason, STALE_WRITE, Spent, Task};
 use banksman_core::time::Span;
 
 use super::acts::{
     HOUR, MINUTE, NOON, TTL, add, apply, ask, ask_under, at_once, claim, claim_first, fields,
-    finish, heartbeat, pending, refused_because, state,
+    finish, heartbeat, refused_because, state,
 };
 use super::on_both;
 use super::world::World;
@@ -145,11 +143,7 @@ fn an_outcome_that_cannot_be_followed_leads_to_the_other_way(world: &World) {
     assert_eq!(state(&store, id), "failed");
     let said = task.fields["diagnostic"].as_str().expect("a reason");
     assert!(said.contains("the rope broke") && said.contains("pr_url"), "{said}");
-    let effects = pending(&store, NOON);
-    assert_eq!(
-        effects.iter().map(|pending| pending.effect.clone()).collect::<Vec<_>>(),
-        [Effect::Alert]
-    );
+    assert_eq!(world.raw().number("SELECT count(*) FROM notices WHERE urgent = 1"), 1);
 }
 
 fn a_run_that_is_tried_again_waits_for_its_time(world: &World) {

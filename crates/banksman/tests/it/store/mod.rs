@@ -18,6 +18,7 @@ mod claiming;
 mod damage;
 pub(crate) mod decisions;
 mod dispatching;
+mod feed;
 mod handles;
 mod keys;
 mod leases;
@@ -27,6 +28,7 @@ mod model;
 mod moving;
 mod needs;
 mod nodes;
+mod notices;
 mod outbox;
 mod runs;
 mod tampering;
@@ -44,11 +46,10 @@ macro_rules! on_both {
             }
 
             #[test]
-            fn postgres() {
-                if let Some(world) = $crate::store::world::World::postgres() {
-                    super::$test(&world);
-                    world.assert_sound();
-                }
+            fn needs_postgres() {
+                let world = $crate::store::world::World::postgres();
+                super::$test(&world);
+                world.assert_sound();
             }
         })*
     };
@@ -65,10 +66,9 @@ macro_rules! on_both_damaging {
             }
 
             #[test]
-            fn postgres() {
-                if let Some(world) = $crate::store::world::World::postgres() {
-                    super::$test(&world);
-                }
+            fn needs_postgres() {
+                let world = $crate::store::world::World::postgres();
+                super::$test(&world);
             }
         })*
     };

@@ -118,8 +118,12 @@ impl Model {
         let version = step.task.version;
         let had = twin.effects.iter().filter(|(seq, _, _)| *seq == version).count();
         let numbers = i64::try_from(had).expect("few")..;
+        let is_notice = |effect: &Effect| {
+            matches!(effect, Effect::Notify | Effect::Alert | Effect::Remind { .. })
+        };
+        let carried_out = step.effects.into_iter().filter(|effect| !is_notice(effect));
         twin.effects
-            .extend(numbers.zip(step.effects).map(|(number, effect)| (version, number, effect)));
+            .extend(numbers.zip(carried_out).map(|(number, effect)| (version, number, effect)));
         if step.task.epoch > twin.task.epoch {
             twin.runs.push((step.task.epoch, None));
         }

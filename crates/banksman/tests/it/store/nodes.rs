@@ -9,7 +9,7 @@ use banksman::store::nodes::NodeChange;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Span;
 
-use super::acts::{MINUTE, NOON, actor, fields, node, worker};
+use super::acts::{MINUTE, NOON, actor, fields, node, session, worker};
 use super::on_both;
 use super::world::World;
 
@@ -59,14 +59,14 @@ fn people_write_by_the_clock_of_the_store(world: &World) {
     };
     let before = store.now(NOON).unwrap();
     let kim = actor("human:kim");
-    let added = tasks::add(&store, &Library::default(), &kim, &request, NOON).unwrap();
+    let added = tasks::add(&session(&store, &kim), &Library::default(), &request, NOON).unwrap();
     let cancel = MoveRequest {
         to: Some("cancelled".to_owned()),
         fields: fields(&[("reason", "rain")]),
         ..MoveRequest::default()
     };
     let id = added.stored.task.id;
-    let moved = tasks::move_task(&store, id, &kim, &cancel, NOON).unwrap();
+    let moved = tasks::move_task(&session(&store, &kim), id, &cancel, NOON).unwrap();
     let after = store.now(NOON).unwrap();
     let times = [added.stored.task.created_at, moved.stored.task.entered_at];
     assert!(times.iter().all(|at| (before..=after).contains(at)), "{before} {times:?} {after}");

@@ -14,12 +14,11 @@ use super::acts::{
     DAY, HOUR, MINUTE, NOON, TTL, add, added, apply, arriving, ask, at_once, claim, claim_first,
     definition, dispatch, finish, load, node, pending, refused_because, request, state, worker,
 };
-use super::on_both;
 use super::world::World;
+use super::{on_both, on_both_damaging};
 
 on_both!(
     an_end_writes_everything_that_is_known,
-    an_unknown_word_in_the_row_of_a_run_is_damage,
     a_run_ends_once_with_everything,
     an_end_that_is_refused_writes_nothing,
     what_a_run_used_is_added_to_its_scopes,
@@ -36,6 +35,8 @@ on_both!(
     what_runs_of_a_role_used_is_averaged,
     who_was_at_work_at_a_time_is_known,
 );
+
+on_both_damaging!(an_unknown_word_in_the_row_of_a_run_is_damage);
 
 fn start(store: &Store, node_name: &str, now: Instant) -> RunId {
     let site = node(node_name, &[worker("ada")]);
@@ -55,6 +56,7 @@ fn known(epoch: i64) -> RunEnd {
         head: Some("abc".to_owned()),
         level: Some(ProofLevel::Observed),
         pause: None,
+        notice: None,
         answers: false,
     }
 }
@@ -108,14 +110,12 @@ fn an_unknown_word_in_the_row_of_a_run_is_damage(world: &World) {
     let id = add(&store, "lift");
     let run = start(&store, "n1", NOON);
     store.end_run(id, known(run.epoch), NOON).unwrap();
-    for (column, word, what) in
-        [("level", "proven", "proof level"), ("class", "agent_crash", "failure class")]
-    {
+    for (column, word) in [("level", "proven"), ("class", "agent_crash")] {
         world.raw().run(&format!("UPDATE runs SET {column} = '{word}'"));
         let damage = store.past_runs(id, 1).expect_err("it is damaged").to_string();
         let expected =
-            format!("task {id} is damaged in the store: one of its runs: `{word}` is not a {what}");
-        assert_eq!(damage, expected);
+            format!("task {id} is damaged in the store: one of its runs: `{word}` is not one of: ");
+        assert!(damage.starts_with(&expected), "{damage}");
     }
 }
 

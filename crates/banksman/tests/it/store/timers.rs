@@ -104,7 +104,7 @@ fn a_timer_fires_once_for_two_who_look(world: &World) {
         let last = handles[0].history(ids[0], 0).unwrap();
         assert_eq!(last.len(), 4, "round {round}");
     }
-    let held = world.raw().number("SELECT count(*) FROM outbox WHERE effect LIKE '%notify%'");
+    let held = world.raw().number("SELECT count(*) FROM notices WHERE kind <> 'reminder'");
     assert_eq!(held, 45);
 }
 
@@ -115,7 +115,7 @@ fn a_reminder_is_sent_once_by_two_who_look(world: &World) {
         at_once(4, |thread| {
             handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
         });
-        let sent = world.raw().number("SELECT count(*) FROM outbox WHERE effect LIKE '%remind%'");
+        let sent = world.raw().number("SELECT count(*) FROM notices WHERE kind = 'reminder'");
         assert_eq!(sent, round);
     }
 }
@@ -177,30 +177,19 @@ fn leaving_a_state_takes_its_timers_along(world: &World) {
 fn reminders_are_sent_once_each(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
-    let reminders = || -> Vec<(i64, i64, i64)> {
-        let pending = pending(&store, NOON.plus(Span(30 * DAY.0)));
-        let reminders = pending.iter().filter_map(|pending| match pending.effect {
-            Effect::Remind { age_days } => Some((pending.seq, pending.number, age_days)),
-            Effect::Start { .. }
-            | Effect::Stop { .. }
-            | Effect::Notify
-            | Effect::Alert
-            | Effect::CleanUp
-            | Effect::TellParent
-            | Effect::LeadChildren => None,
-        });
-        let mut reminders: Vec<_> = reminders.collect();
-        reminders.sort_unstable();
-        reminders
+    let reminders = || -> Vec<String> {
+        let texts = "SELECT text FROM notices WHERE kind = 'reminder' ORDER BY id";
+        world.raw().rows(texts).into_iter().flatten().flatten().collect()
     };
+    let days = |days: i64| format!("{id} is asking, for {days} days now: lift");
     assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), []);
-    assert_eq!(reminders(), [(4, 1, 1)]);
+    assert_eq!(reminders(), [days(1)]);
     let timers = store.detail(id).unwrap().timers;
     assert_eq!(timers[0].kind, TimerKind::Remind(1));
     let other = world.open();
     assert_eq!(other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
-    assert_eq!(reminders(), [(4, 1, 1), (4, 2, 3)]);
+    assert_eq!(reminders(), [days(1), days(3)]);
     assert_eq!(store.history(id, 0).unwrap().len(), 4);
     assert_eq!(store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
     assert_eq!(state(&store, id), "failed");

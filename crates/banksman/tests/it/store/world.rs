@@ -1,7 +1,6 @@
 //! A place for one test's store: a temporary file or a schema of its own, gone when the test is
 //! over.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +12,7 @@ use banksman::store::health::HealthReport;
 use tempfile::TempDir;
 
 use super::raw::Raw;
+use crate::programs;
 
 pub(crate) struct World {
     pub(crate) target: Target,
@@ -27,19 +27,9 @@ impl World {
         Self { target, options: Options::default(), folder }
     }
 
-    /// `None` where the person running the tests asked to skip PostgreSQL.
-    pub(crate) fn postgres() -> Option<Self> {
+    pub(crate) fn postgres() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
-            panic!(
-                "BANKSMAN_TEST_PG is not set: run scripts/test, which starts a server, \
-                 or set it to a postgres:// URL, or to `skip`"
-            )
-        });
-        if url == "skip" {
-            eprintln!("SKIPPED: this test on PostgreSQL, because BANKSMAN_TEST_PG=skip");
-            return None;
-        }
+        let url = programs::postgres();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let schema = format!("it_{}_{number}", process::id());
         let world = Self {
@@ -49,14 +39,14 @@ impl World {
         };
         // Numbers of processes come again, and a failed test leaves its schema behind.
         world.drop_schema();
-        Some(world)
+        world
     }
 
     /// Another place on the same engine.
     pub(crate) fn another(&self) -> Self {
         match self.target {
             Target::Sqlite(_) => Self::sqlite(),
-            Target::Postgres(_) => Self::postgres().expect("this one is not skipped"),
+            Target::Postgres(_) => Self::postgres(),
         }
     }
 
@@ -79,6 +69,18 @@ impl World {
     /// A folder for whatever the test needs; an SQLite store is in it.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The store as a command line names it.
+    pub(crate) fn address(&self) -> String {
+        match (&self.target, &self.options.schema) {
+            (Target::Postgres(url), Some(schema)) => {
+                let and = if url.contains('?') { '&' } else { '?' };
+                format!("{url}{and}options=-csearch_path%3D{schema}")
+            }
+            (Target::Postgres(url), None) => url.clone(),
+            (Target::Sqlite(path), _) => path.display().to_string(),
+        }
     }
 
     /// The file of an SQLite store.

@@ -1,0 +1,243 @@
+//! Notices: messages to people, written in the transaction of what they tell, with a delivery for
+//! each channel. A delivery is tried at least once, by the node that takes it.
+
+use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::lifecycle::{Activity, Lifecycle};
+use banksman_core::machine::{Driver, Effect, Task, driver_of};
+use banksman_core::time::{Instant, Span};
+
+use super::conn::{Conn, DbError, Row, Value};
+use super::feed::{ChangeKind, tell};
+use super::row::words;
+use super::{Store, StoreError, sql};
+
+/// How long other nodes leave a delivery alone that one has taken.
+const TAKEN_FOR: Span = Span(10_000);
+/// Deliveries that one call takes.
+const AT_ONCE: i64 = 1_000;
+/// After this many attempts a delivery has failed.
+const ATTEMPTS: i64 = 10;
+/// The stored length of a text or an error, in characters.
+const TEXT_CHARS: usize = 4_000;
+
+words! {
+    /// What a notice is about.
+    pub enum NoticeKind {
+        /// A task is in a state that people want to know of.
+        State = "state",
+        /// A task waits for a person's answer.
+        Decision = "decision",
+        /// A task has been in its state for a while.
+        Reminder = "reminder",
+        /// The engine went on without a task, a project or a job.
+        Fault = "fault",
+        /// A step reported that it is done, or a file answered a gate.
+        Signal = "signal",
+        /// A person has to do a step.
+        ManualStep = "manual_step",
+        /// A gate sent steps back.
+        SentBack = "sent_back",
+        /// A run could not be started.
+        NotStarted = "not_started",
+        /// No worker can take a task.
+        NoWorker = "no_worker",
+        OverBudget = "over_budget",
+        AccountPaused = "account_paused",
+        AccountResumed = "account_resumed",
+        /// An effect that cannot be carried out.
+        DeadEffect = "dead_effect",
+        /// A worktree could not be removed.
+        CleanUp = "clean_up",
+        /// An answer in the daily note, or a fault of its file.
+        DailyNote = "daily_note",
+    }
+}
+
+/// A way to people. A new one is a row of the table `channels` and a variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// The output of `up` and `pulse`.
+    Terminal,
+}
+
+impl Channel {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+        }
+    }
+}
+
+/// A notice to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNotice {
+    pub kind: NoticeKind,
+    pub task: Option<TaskId>,
+    pub urgent: bool,
+    pub text: String,
+    /// Of notices with the same key only the first is written.
+    pub key: Option<String>,
+}
+
+impl NewNotice {
+    #[must_use]
+    pub fn new(kind: NoticeKind, task: Option<TaskId>, text: String) -> Self {
+        Self { kind, task, urgent: false, text, key: None }
+    }
+
+    #[must_use]
+    pub fn alert(kind: NoticeKind, task: Option<TaskId>, text: String) -> Self {
+        Self { urgent: true, ..Self::new(kind, task, text) }
+    }
+
+    #[must_use]
+    pub fn once(self, key: String) -> Self {
+        Self { key: Some(key), ..self }
+    }
+}
+
+/// A stored notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub id: i64,
+    pub kind: NoticeKind,
+    pub task: Option<TaskId>,
+    /// The open decision of the task when it was written.
+    pub decision: Option<DecisionId>,
+    pub urgent: bool,
+    /// With the command to type, where a person is asked.
+    pub text: String,
+}
+
+impl Notice {
+    /// Reads `id, kind, task, decision, urgent, text` from a column on.
+    pub(super) fn read(row: &Row, first: usize) -> Result<Self, StoreError> {
+        let kind = NoticeKind::read_word(row, first + 1)?;
+        let decision = row.opt_int(first + 3)?.map(DecisionId);
+        let asks = matches!(kind, NoticeKind::Decision | NoticeKind::Reminder);
+        let asked = decision.filter(|_| asks);
+        let to_type = asked.map(|id| format!(" (banksman decisions show {id})"));
+        Ok(Self {
+            id: row.int(first)?,
+            kind,
+            task: row.opt_int(first + 2)?.map(TaskId),
+            decision,
+            urgent: row.int(first + 4)? != 0,
+            text: format!("{}{}", row.text(first + 5)?, to_type.unwrap_or_default()),
+        })
+    }
+}
+
+impl Store {
+    /// Writes a notice about something that no other write records. It should have a key.
+    pub fn notice(&self, notice: NewNotice, now: Instant) -> Result<(), StoreError> {
+        self.write(move |conn| write_notice(conn, &notice, now))
+    }
+
+    /// Takes the notices that a channel has to deliver, the oldest first. Other callers leave them
+    /// alone until the caller has reported, or was given enough time to.
+    pub fn take_notices(&self, channel: Channel, now: Instant) -> Result<Vec<Notice>, StoreError> {
+        let due: [Value; 2] = [channel.as_str().into(), now.0.into()];
+        // Most turns have none, and a look keeps no writer waiting.
+        if self.read(|conn| Ok(conn.query(sql::HAS_NOTICES, &due)?.is_empty()))? {
+            return Ok(Vec::new());
+        }
+        self.write(move |conn| {
+            let due = [due.as_slice(), &[AT_ONCE.into()]].concat();
+            let rows = conn.query(sql::DUE_NOTICES.pick(conn), &due)?;
+            for row in &rows {
+                let until = now.plus(TAKEN_FOR).0;
+                let columns = [row.int(0)?.into(), channel.as_str().into(), until.into()];
+                conn.write(sql::NOTICE_TAKEN, &columns)?;
+            }
+            rows.iter().map(|row| Notice::read(row, 0)).collect()
+        })
+    }
+
+    /// Records that notices were delivered, or why not. They are tried again a few times.
+    pub fn notices_sent(
+        &self,
+        channel: Channel,
+        notices: &[Notice],
+        sent: Result<(), String>,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
+        let error: Value = sent.err().map(|error| shortened(&error)).into();
+        self.write(move |conn| {
+            for id in &ids {
+                let (id, channel) = ((*id).into(), channel.as_str().into());
+                let columns = [id, channel, now.0.into(), error.clone(), ATTEMPTS.into()];
+                conn.write(sql::NOTICE_SENT, &columns)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes a notice, its deliveries and its place in the feed.
+pub(super) fn write_notice(
+    conn: &mut dyn Conn,
+    notice: &NewNotice,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let task = Value::from(notice.task.map(|task| task.0));
+    let columns = [
+        now.0.into(),
+        notice.kind.as_str().into(),
+        task,
+        i64::from(notice.urgent).into(),
+        shortened(&notice.text).into(),
+        notice.key.as_deref().into(),
+    ];
+    let rows = conn.query(sql::INSERT_NOTICE, &columns)?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let id = row.int(0)?;
+    conn.write(sql::INSERT_DELIVERIES, &[id.into()])?;
+    conn.notify();
+    tell(conn, ChangeKind::Notice, notice.task, id, now)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS).collect()
+}
+
+/// The notice that an effect asks for. A state whose children do the work has no question of its
+/// own: the children have notices.
+pub(super) fn notice_of(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    effect: &Effect,
+    next_timer: Option<Instant>,
+) -> Option<NewNotice> {
+    let (mut kind, urgent, more) = match effect {
+        Effect::Notify => (NoticeKind::State, false, String::new()),
+        Effect::Alert => (NoticeKind::State, true, String::new()),
+        Effect::Remind { age_days } => {
+            (NoticeKind::Reminder, false, format!(", for {age_days} days now"))
+        }
+        Effect::Start { .. }
+        | Effect::Stop { .. }
+        | Effect::CleanUp
+        | Effect::TellParent
+        | Effect::LeadChildren => return None,
+    };
+    let state = lifecycle.state(task.state);
+    let driver = driver_of(lifecycle, task, next_timer);
+    if driver == Driver::Parts {
+        return None;
+    }
+    let does = state.does.as_ref().map(|does| does.activity);
+    let is_asked = does == Some(Activity::Human) && task.is_active(lifecycle);
+    if is_asked && kind == NoticeKind::State {
+        kind = NoticeKind::Decision;
+    }
+    let to_type = if driver == Driver::Person && !is_asked {
+        format!(" (banksman why {})", task.id)
+    } else {
+        String::new()
+    };
+    let text = format!("{} is {}{more}: {}{to_type}", task.id, state.name, task.title);
+    Some(NewNotice { urgent, ..NewNotice::new(kind, Some(task.id), text) })
+}
