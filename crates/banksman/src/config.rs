@@ -153,6 +153,8 @@ pub struct Config {
     pub is_inside_run: bool,
     /// That run, if its environment names it.
     pub run: Option<String>,
+    /// The hash of the token of that run.
+    pub token_hash: Option<Vec<u8>>,
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
@@ -337,6 +339,7 @@ impl Layers {
             is_utf8: environment.is_utf8(),
             is_inside_run: environment.is_inside_run(),
             run: environment.run(),
+            token_hash: environment.token_hash(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
             connections: usize::try_from(self.number("postgres.connections")).unwrap_or(1),

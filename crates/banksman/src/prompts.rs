@@ -7,9 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::prompt::{Template, TemplateProblem, check};
-use serde_json::Value;
 
 /// A project's own templates, below its root.
 const FOLDER: &str = ".banksman/prompts";

@@ -74,6 +74,7 @@ const MOVED: &str = "state, kind, state_group, prior, version, entered, fields, 
 
 const AUDIT: &str =
     "task, seq, ts, from_state, to_state, trigger_name, actor, idempotency_key, fields, prev, hash";
+const CHANGE: &str = "at, kind, task, number";
 const TIMER: &str = "task, kind, number, entered, due_at";
 const RUN: &str = "task, epoch, worker, activity, started_at";
 
@@ -88,11 +89,16 @@ impl Scripts {
         let definition = sample::definition()?;
         let rows = Rows::open(&folder)?;
         store.add(sample::new_task(&definition, 1), banksman::clock::now())?;
-        let add = vec![rows.insert("tasks", TASK, CYCLED)?, rows.insert("audit", AUDIT, CYCLED)?];
+        let add = vec![
+            rows.insert("tasks", TASK, CYCLED)?,
+            rows.insert("audit", AUDIT, CYCLED)?,
+            rows.insert("changes", CHANGE, CYCLED)?,
+        ];
         let claimed = sample::claim(&store)?.ok_or("the sample cannot be claimed")?;
         let claim = vec![
             rows.update(CYCLED)?,
             rows.insert("audit", AUDIT, CYCLED)?,
+            rows.insert("changes", CHANGE, CYCLED)?,
             delete_timers(),
             rows.insert("timers", TIMER, CYCLED)?,
             rows.insert("runs", RUN, CYCLED)?,
@@ -101,6 +107,7 @@ impl Scripts {
         let finish = vec![
             rows.update(CYCLED)?,
             rows.insert("audit", AUDIT, CYCLED)?,
+            rows.insert("changes", CHANGE, CYCLED)?,
             delete_timers(),
             rows.end_run()?,
         ];
@@ -115,9 +122,9 @@ fn swing(store: &Store, rows: &Rows) -> Result<(Vec<Line>, Vec<Line>), Fault> {
     let id = added.stored.task.id;
     sample::move_to(store, id, "left")?;
     sample::move_to(store, id, "right")?;
-    let to_right = vec![rows.update(SWUNG)?, rows.insert("audit", AUDIT, SWUNG)?];
+    let to_right = rows.swung()?;
     sample::move_to(store, id, "left")?;
-    let to_left = vec![rows.update(SWUNG)?, rows.insert("audit", AUDIT, SWUNG)?];
+    let to_left = rows.swung()?;
     Ok((to_left, to_right))
 }
 
@@ -137,7 +144,7 @@ impl Rows {
     fn values(&self, table: &str, columns: &str, task: i64) -> Result<Vec<Slot>, Fault> {
         let (owner, order) = match table {
             "tasks" => ("id", "id"),
-            "audit" => ("task", "seq"),
+            "audit" | "changes" => ("task", "seq"),
             _ => ("task", "task"),
         };
         let sql = format!(
@@ -171,6 +178,12 @@ impl Rows {
         Ok(Line { sql, slots })
     }
 
+    /// The last move of the task that goes to and fro.
+    fn swung(&self) -> Result<Vec<Line>, Fault> {
+        let record = self.insert("audit", AUDIT, SWUNG)?;
+        Ok(vec![self.update(SWUNG)?, record, self.insert("changes", CHANGE, SWUNG)?])
+    }
+
     fn end_run(&self) -> Result<Line, Fault> {
         let mut slots = vec![Slot::Task];
         slots.extend(self.values("runs", "epoch, ended_at, outcome", CYCLED)?);
@@ -182,9 +195,10 @@ impl Rows {
 fn slot(table: &str, column: &str, value: Value) -> Slot {
     match (table, column) {
         ("tasks", "id") | (_, "task") => Slot::Task,
-        ("tasks", "version" | "entered") | ("audit", "seq") | ("timers", "entered") => {
-            Slot::Version
-        }
+        ("tasks", "version" | "entered")
+        | ("audit", "seq")
+        | ("changes", "number")
+        | ("timers", "entered") => Slot::Version,
         _ => Slot::Fixed(value),
     }
 }

@@ -1,87 +1,111 @@
-//! Decisions as JSON, in lists and with everything needed to answer.
+//! Decisions as JSON, in lists and with everything needed to answer, and answers.
 
-use banksman_core::lifecycle::expr::Type;
-use banksman_core::machine::FieldError;
+use banksman_core::lifecycle::expr::{Fields, Type};
+use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
-use super::dto::Run;
-use crate::ops::decisions::{DecisionDetail, InboxItem, Lapse, Offer, ReviewerVerdict};
+use super::Sorted;
+use super::error::{ErrorDocument, FieldMessage};
+use super::task::{Run, TransitionResponse};
+use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict};
+use crate::store::query;
 
-/// A decision in the inbox.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Decision {
-    pub id: String,
-    pub task: String,
-    pub title: String,
-    pub project: String,
-    pub lifecycle: String,
-    pub state: String,
-    pub asks: String,
-    /// The actions that the decision offers.
-    pub offers: Vec<String>,
-    pub escalated: bool,
-    pub opened_at: Instant,
-    pub deadline: Option<Instant>,
-    /// What happens at the deadline.
-    pub then: Option<Value>,
-    pub snoozed_until: Option<Instant>,
-    /// The version of the task when the decision was opened.
-    pub seq: i64,
-    /// The version of the task that was read; answer with `--seen VERSION`.
-    pub version: i64,
-    pub settled: Option<Value>,
+/// The open decisions.
+#[derive(Debug, Serialize)]
+pub struct Inbox<'a> {
+    pub decisions: Vec<Decision<'a>>,
+    /// How many are hidden.
+    pub snoozed: usize,
 }
 
-impl From<&InboxItem> for Decision {
-    fn from(item: &InboxItem) -> Self {
-        let InboxItem { decision, stored, escalated, lapse } = item;
-        let then = |lapse: &Lapse| json!({ "to": lapse.to, "trigger": lapse.trigger });
-        let settled = decision.settled.as_ref();
-        Self {
-            id: decision.id.to_string(),
-            task: decision.task.to_string(),
-            title: decision.title.clone(),
-            project: stored.task.project.clone(),
-            lifecycle: stored.lifecycle.id.clone(),
-            state: stored.state().name.clone(),
-            asks: decision.asks.clone(),
-            offers: decision.offers.iter().map(|(action, _)| action.clone()).collect(),
-            escalated: *escalated,
-            opened_at: decision.opened_at,
-            deadline: decision.deadline,
-            then: lapse.as_ref().map(then),
-            snoozed_until: decision.snoozed_until,
-            seq: decision.seq,
-            version: stored.task.version,
-            settled: settled.map(|end| json!({ "at": end.at, "by": end.by, "seq": end.seq })),
-        }
+documents! {
+    /// A decision in the inbox.
+    Decision<'a>(item: &'a InboxItem, decision: &'a query::Decision) {
+        asks: &'a str = &decision.asks,
+        deadline: Option<Instant> = decision.deadline,
+        escalated: bool = item.escalated,
+        id: String = decision.id.to_string(),
+        lifecycle: &'a str = &item.stored.lifecycle.id,
+        /// The actions that the decision offers.
+        offers: Vec<&'a str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect(),
+        opened_at: Instant = decision.opened_at,
+        project: &'a str = &item.stored.task.project,
+        /// The version of the task when the decision was opened.
+        seq: i64 = decision.seq,
+        settled: Option<Settled<'a>> = decision.settled.as_ref().map(Settled::new),
+        snoozed_until: Option<Instant> = decision.snoozed_until,
+        state: &'a str = &item.stored.state().name,
+        task: String = decision.task.to_string(),
+        /// What happens at the deadline.
+        then: Option<Lapse<'a>> = item.lapse.as_ref().map(Lapse::new),
+        title: &'a str = &decision.title,
+        /// The version of the task that was read; answer with `--seen VERSION`.
+        version: i64 = item.stored.task.version,
     }
 }
 
-/// A decision with everything needed to answer it.
-#[must_use]
-pub fn question(question: &DecisionDetail, diff: Option<&str>) -> Value {
-    let DecisionDetail { item, detail, opened, offers, verdicts, runs, spent, .. } = question;
-    let task = &detail.stored.task;
-    let mut document = json!(Decision::from(item));
-    document["actions"] = offers.iter().map(offer).collect();
-    document["openedBy"] = json!(opened.as_ref().map(|entry| entry.record.actor.to_string()));
-    document["body"] = json!(task.body);
-    document["fields"] = json!(texts(question));
-    document["verdicts"] = verdicts.iter().map(verdict).collect();
-    document["spent"] =
-        json!({ "runs": spent.runs, "tokens": spent.tokens, "costMicros": spent.cost_micros });
-    document["runs"] = runs.iter().map(|run| json!(Run::of(task.id, run))).collect();
-    document["diff"] = json!(diff);
-    document
+impl<'a> From<&'a InboxItem> for Decision<'a> {
+    fn from(item: &'a InboxItem) -> Self {
+        Self::new(item, &item.decision)
+    }
+}
+
+documents! {
+    Settled<'a>(end: &'a query::DecisionEnd) {
+        at: Instant = end.at,
+        by: &'a str = &end.by,
+        seq: i64 = end.seq,
+    }
+
+    Lapse<'a>(lapse: &'a decisions::Lapse) {
+        to: &'a str = &lapse.to,
+        trigger: &'a str = &lapse.trigger,
+    }
+
+    /// A decision with everything needed to answer it, and the command that shows the changes.
+    Question<'a>(question: &'a DecisionDetail, command: Option<&'a str>) {
+        #[serde(flatten)]
+        decision: Decision<'a> = Decision::from(&question.item),
+        actions: Vec<Offer<'a>> = question.offers.iter().map(Offer::new).collect(),
+        body: &'a str = &question.detail.stored.task.body,
+        diff: Option<&'a str> = command,
+        fields: Fields = texts(question),
+        opened_by: Option<String> =
+            question.opened.as_ref().map(|entry| entry.record.actor.to_string()),
+        runs: Vec<Run> =
+            question.runs.iter().map(|run| Run::new(question.item.decision.task, run)).collect(),
+        spent: Cost = Cost::new(&question.spent),
+        verdicts: Vec<Verdict<'a>> = question.verdicts.iter().map(Verdict::new).collect(),
+    }
+
+    Offer<'a>(offer: &'a decisions::Offer) {
+        action: &'a str = &offer.action,
+        missing: Vec<FieldMessage> = offer.missing.iter().map(FieldMessage::from).collect(),
+        needs_note: bool = offer.needs_words(),
+        note_field: Option<&'a str> = offer.words.as_deref(),
+        to: &'a str = &offer.to,
+        trigger: &'a str = &offer.trigger,
+    }
+
+    Cost(spent: &Spent) {
+        cost_micros: i64 = spent.cost_micros,
+        runs: i64 = spent.runs,
+        tokens: i64 = spent.tokens,
+    }
+
+    Verdict<'a>(said: &'a ReviewerVerdict) {
+        dissents: bool = said.dissents,
+        suggestions: &'a [String] = &said.suggestions,
+        verdict: &'a str = &said.verdict,
+        who: &'a str = &said.who,
+        words: &'a str = &said.words,
+    }
 }
 
 /// The text fields of the task.
 #[must_use]
-pub fn texts(question: &DecisionDetail) -> Map<String, Value> {
+pub fn texts(question: &DecisionDetail) -> Fields {
     let stored = &question.detail.stored;
     let declared = &stored.lifecycle.fields;
     let is_text = |name: &str| declared.get(name).is_some_and(|field| field.kind == Type::Text);
@@ -89,24 +113,32 @@ pub fn texts(question: &DecisionDetail) -> Map<String, Value> {
     fields.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn offer(offer: &Offer) -> Value {
-    let missing = |error: &FieldError| json!({ "field": error.field, "message": error.message });
-    json!({
-        "action": offer.action,
-        "trigger": offer.trigger,
-        "to": offer.to,
-        "noteField": offer.words,
-        "needsNote": offer.needs_words(),
-        "missing": offer.missing.iter().map(missing).collect::<Vec<_>>(),
-    })
+/// The result of an answer.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    Given {
+        #[serde(flatten)]
+        made: Box<TransitionResponse>,
+        action: String,
+        decision: String,
+        replayed: bool,
+    },
+    Refused(ErrorDocument),
 }
 
-fn verdict(verdict: &ReviewerVerdict) -> Value {
-    json!({
-        "who": verdict.who,
-        "verdict": verdict.verdict,
-        "words": verdict.words,
-        "suggestions": verdict.suggestions,
-        "dissents": verdict.dissents,
-    })
+/// The results of one answer to several decisions.
+#[derive(Debug, Serialize)]
+pub struct Answers {
+    pub answers: Vec<Sorted<Answer>>,
+    pub refused: usize,
+}
+
+documents! {
+    /// A decision that is hidden for a while.
+    Snoozed(snoozed: &query::Decision) {
+        deadline: Option<Instant> = snoozed.deadline,
+        decision: String = snoozed.id.to_string(),
+        snoozed_until: Option<Instant> = snoozed.snoozed_until,
+    }
 }

@@ -2,14 +2,14 @@
 //!
 //! Only keepers call it, so the help does not list it. It prints the run's event stream.
 
-use std::error::Error;
 use std::io;
 
 use clap::Args;
 
 use super::exit::Exit;
 use super::failure::Failure;
-use crate::exec::agent::acp_client;
+use crate::ops::agents::acp_client;
+use crate::ops::problem::{Code, Problem};
 
 /// Speak the Agent Client Protocol with an agent
 #[derive(Debug, Args)]
@@ -33,20 +33,10 @@ pub(super) fn run(args: &AcpClientArgs) -> Result<Exit, Failure> {
     match acp_client::run(&args.command, args.files, &folder, input, &mut output) {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::Failed),
+        // The keeper reads it line by line.
         Err(error) => Err(Failure::Input {
-            message: with_causes(&error),
+            message: Problem::new(Code::Input, None, &error).one_line(),
             hint: "the agent's own output is above".to_owned(),
         }),
     }
-}
-
-/// The error and its causes, on one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    line
 }

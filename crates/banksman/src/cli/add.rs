@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
 use super::output::sanitize;
-use crate::api::dto::TransitionResponse;
+use crate::api::task::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
 
 /// Add a task
@@ -66,11 +66,11 @@ pub(super) struct AddArgs {
 pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
     let body =
         args.body.as_deref().map(|path| files::read_text(path, limits::BODY_BYTES)).transpose()?;
-    let store = context.store_or_new()?;
+    let session = context.session_or_new(&args.actor)?;
     let request = AddRequest {
         title: args.title.clone(),
         body: body.unwrap_or_default(),
-        project: context.project(&store)?,
+        project: context.project(&session)?,
         lifecycle: args.lifecycle.clone().unwrap_or_else(|| context.config.lifecycle.clone()),
         batch: args.batch.clone(),
         tags: args.tags.clone(),
@@ -82,12 +82,8 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
         not_before: args.not_before.map(|when| when.from(context.now)),
         key: args.key.clone(),
     };
-    let actor = context.actor(args.actor.actor.as_ref());
-    let added = match tasks::add(&store, &context.library(), &actor, &request, context.now) {
-        Ok(added) => added,
-        Err(error) => return context.refused(error),
-    };
-    let view = tasks::view_of(&store, added.stored)?;
+    let added = tasks::add(&session, &context.library(), &request, context.now)?;
+    let view = tasks::view_of(&session, added.stored)?;
     let task = &view.stored.task;
     context.out.answer(
         || TransitionResponse::made(&view, added.entry.as_ref()),

@@ -1,14 +1,12 @@
 //! `banksman agents`: reads recorded event streams of agents.
 
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use banksman_core::limits::STREAM_LINE_BYTES;
+use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{ProcessExit as AgentExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
@@ -16,7 +14,8 @@ use super::failure::Failure;
 use super::files;
 use super::output::{Cell, sanitize_lines, table};
 use super::symbols::local;
-use crate::exec::agent::{self, AgentKind, PriorUsage};
+use crate::api::agent::{Stream, dollars};
+use crate::ops::agents::{AgentKind, Recording};
 
 /// Inspect what agents write
 #[derive(Debug, Args)]
@@ -77,20 +76,21 @@ pub(super) fn run(context: &Context, args: &AgentsArgs) -> Result<Exit, Failure>
 
 fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
     let exit = exit_of(args.exit);
-    let mut reader = agent::reader(args.agent, PriorUsage::default());
-    let mut seen = Vec::new();
-    each_line(&args.file, |line| {
-        reader.line(line, &mut seen);
-        seen.clear();
-    })?;
+    let mut recording = Recording::new(args.agent);
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::File { operation: "read", path, source }
+    };
+    recording.read_output(files::open(&args.file)?).map_err(failed(&args.file))?;
     if let Some(path) = &args.stderr {
-        each_line(path, |line| {
-            reader.error_line(line, &mut seen);
-            seen.clear();
-        })?;
+        recording.read_errors(files::open(path)?).map_err(failed(path))?;
     }
-    let reading = reader.finish(exit, args.at.unwrap_or(context.now));
-    context.out.answer(|| document(&reading, exit), || text(&reading, exit))?;
+    let (reading, outcome) = recording.finish(exit, args.at.unwrap_or(context.now));
+    let detail = detail(&reading, exit);
+    context.out.answer(
+        || Stream::new(&reading, outcome.as_str(), detail.clone()),
+        || text(&reading, outcome, detail.clone()),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -101,54 +101,6 @@ fn exit_of(number: i32) -> AgentExit {
     } else {
         AgentExit { code: Some(number), signal: None }
     }
-}
-
-/// Calls `take` with each line, without its line end. Skips lines that are longer than a run would
-/// read; replaces bytes that are not UTF-8.
-fn each_line(path: &Path, mut take: impl FnMut(&str)) -> Result<(), Failure> {
-    let mut input = files::open(path)?;
-    let mut line = Vec::new();
-    let mut is_too_long = false;
-    loop {
-        let failed = |source| Failure::File { operation: "read", path: path.to_owned(), source };
-        let chunk = input.fill_buf().map_err(failed)?;
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(chunk.len(), |end| end + 1);
-        let is_last = chunk.is_empty();
-        is_too_long |= line.len() + taken > STREAM_LINE_BYTES;
-        if !is_too_long {
-            line.extend_from_slice(&chunk[..end.unwrap_or(taken)]);
-        }
-        input.consume(taken);
-        if end.is_some() || is_last {
-            if !is_too_long && !line.is_empty() {
-                take(&String::from_utf8_lossy(&line));
-            }
-            line.clear();
-            is_too_long = false;
-        }
-        if is_last {
-            return Ok(());
-        }
-    }
-}
-
-fn document(reading: &StreamSummary, exit: AgentExit) -> Value {
-    json!({
-        "outcome": agent::outcome_of(reading, exit).as_str(),
-        "terminal": reading.terminal.is_some(),
-        "session": reading.session,
-        "text": reading.text,
-        "usage": { "inputTokens": reading.input_tokens, "outputTokens": reading.output_tokens },
-        "cost": reading.cost_micros.map(dollars),
-        "resetsAt": reading.resets_at,
-        "detail": detail(reading, exit),
-    })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "no run costs billions of dollars")]
-fn dollars(micros: i64) -> f64 {
-    micros as f64 / 1e6
 }
 
 fn detail(reading: &StreamSummary, exit: AgentExit) -> Option<String> {
@@ -168,20 +120,19 @@ fn detail(reading: &StreamSummary, exit: AgentExit) -> Option<String> {
     }
 }
 
-fn text(reading: &StreamSummary, exit: AgentExit) -> String {
+fn text(reading: &StreamSummary, outcome: Outcome, detail: Option<String>) -> String {
     let rows = [
         ("terminal", Some(if reading.terminal.is_some() { "yes" } else { "no" }.to_owned())),
         ("session", reading.session.clone()),
         ("tokens", Some(format!("{} in, {} out", reading.input_tokens, reading.output_tokens))),
         ("cost", reading.cost_micros.map(|micros| format!("${}", dollars(micros)))),
         ("resets", reading.resets_at.map(local)),
-        ("detail", detail(reading, exit)),
+        ("detail", detail),
     ];
     let row = |(name, value): (&str, Option<String>)| -> Option<Vec<Cell>> {
         Some(vec![name.into(), value?.into()])
     };
     let rows: Vec<Vec<Cell>> = rows.into_iter().filter_map(row).collect();
-    let outcome = agent::outcome_of(reading, exit);
     let table = table(&["OUTCOME", outcome.as_str()], &rows);
     let said = if reading.text.is_empty() {
         String::new()

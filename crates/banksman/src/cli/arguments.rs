@@ -1,14 +1,14 @@
 //! Arguments that several commands share, and their parsers.
 
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
-use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
 /// The acting role.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct ActorArgs {
     /// Act as this role and name, such as human:kim or worker
     #[arg(long = "as", value_name = "ROLE[:NAME]")]
@@ -24,10 +24,10 @@ pub(super) struct FieldArgs {
 }
 
 impl FieldArgs {
-    pub(super) fn fields(&self) -> Result<Map<String, Value>, Failure> {
-        let mut fields = Map::new();
+    pub(super) fn fields(&self) -> Result<Fields, Failure> {
+        let mut fields = Fields::new();
         for (name, value) in &self.set {
-            if fields.insert(name.clone(), Value::String(value.clone())).is_some() {
+            if fields.insert(name.clone(), value.as_str().into()).is_some() {
                 let message = format!("`--set {name}` appears twice");
                 return Err(Failure::Argument { message, hint: "set each field once".to_owned() });
             }

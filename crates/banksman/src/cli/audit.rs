@@ -12,9 +12,9 @@ use super::failure::Failure;
 use super::output::json_line;
 use super::symbols::counted;
 use super::{check, files};
-use crate::api::dto::{self, Record};
-use crate::ops::tasks;
-use crate::store::Store;
+use crate::api::store::Verification;
+use crate::api::task::Record;
+use crate::ops::{Session, health, tasks};
 
 /// Verify or export the history of all tasks
 #[derive(Debug, Args)]
@@ -71,10 +71,10 @@ pub(super) fn run(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> 
 }
 
 fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
-    let report = context.store()?.verify_history()?;
+    let report = health::verify_history(&context.session()?)?;
     let is_expected = args.expect.as_ref().is_none_or(|digest| *digest == report.digest);
     context.out.answer(
-        || dto::verification(&report, args.expect.as_deref()),
+        || Verification::new(&report, args.expect.as_deref()),
         || {
             let differs = if is_expected {
                 ""
@@ -99,22 +99,26 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
 }
 
 fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     match &args.output {
-        Some(path) => files::write(path, |out| write_records(&store, args.id, out))?,
-        None => context.out.stream(|out| write_records(&store, args.id, out))?,
+        Some(path) => files::write(path, |out| write_records(&session, args.id, out))?,
+        None => context.out.stream(|out| write_records(&session, args.id, out))?,
     }
     Ok(Exit::Done)
 }
 
-fn write_records(store: &Store, id: Option<TaskId>, out: &mut dyn Write) -> Result<(), Failure> {
+fn write_records(
+    session: &Session,
+    id: Option<TaskId>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let mut write = |id| {
-        tasks::each_record(store, id, |entry| {
-            writeln!(out, "{}", json_line(&Record::from(entry))).map_err(Failure::Output)
+        tasks::each_record(session, id, |entry| {
+            writeln!(out, "{}", json_line(&Record::new(entry))).map_err(Failure::Output)
         })
     };
     match id {
         Some(id) => write(id),
-        None => tasks::each_task(store, |view| write(view.stored.task.id)),
+        None => tasks::each_task(session, |view| write(view.stored.task.id)),
     }
 }

@@ -7,13 +7,15 @@ use banksman_core::limits;
 use banksman_core::schedule::BudgetLimit;
 use banksman_core::time::Span;
 use clap::{Args, Subcommand};
-use serde_json::json;
 
+use super::arguments::ActorArgs;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
-use crate::api::dto;
+use crate::api;
+use crate::api::batch::Batch as BatchDocument;
+use crate::ops::capacity;
 use crate::ops::tasks::is_batch_name;
 use crate::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 
@@ -104,7 +106,8 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
         BatchCommand::Create(args) => {
             let name = &args.batch.name;
             let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
-            context.store_or_new()?.put_batch(name, at_once, context.now)?;
+            let session = context.session_or_new(&ActorArgs::default())?;
+            capacity::create_batch(&session, name, at_once, context.now)?;
             change(context, name, args.change())
         }
         BatchCommand::Set(args) => change(context, &args.batch.name, args.change()),
@@ -114,9 +117,8 @@ pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> 
             BatchChange { paused: Some(true), ..BatchChange::default() },
         ),
         BatchCommand::Resume(args) => {
-            let store = context.store()?;
-            store.resume_batch(&args.name, store.now(context.now)?)?;
-            change(context, &args.name, BatchChange::default())
+            let batch = capacity::resume_batch(&context.session()?, &args.name, context.now)?;
+            print(context, &args.name, batch.as_ref())
         }
         BatchCommand::List(_) => list(context),
     }
@@ -171,24 +173,25 @@ fn micros(text: &str) -> Result<i64, String> {
 }
 
 fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let known = store.set_batch(name, change)?;
-    let batches = store.batches()?;
-    let Some(batch) = batches.iter().find(|batch| batch.name == name).filter(|_| known) else {
+    print(context, name, capacity::change_batch(&context.session()?, name, change)?.as_ref())
+}
+
+fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit, Failure> {
+    let Some(batch) = batch else {
         return Err(Failure::Argument {
             message: format!("there is no batch `{name}`"),
             hint: format!("create it: banksman batch create {name}"),
         });
     };
-    context.out.answer(|| dto::batch(batch), || rows(std::slice::from_ref(batch)))?;
+    context.out.answer(|| BatchDocument::new(batch), || rows(std::slice::from_ref(batch)))?;
     context.out.next(&["batch list"]);
     Ok(Exit::Done)
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
-    let batches = context.store()?.batches()?;
+    let batches = capacity::batches(&context.session()?)?;
     context.out.answer(
-        || json!({ "batches": batches.iter().map(dto::batch).collect::<Vec<_>>() }),
+        || api::list("batches", batches.iter().map(BatchDocument::new)),
         || if batches.is_empty() { "no batches\n".to_owned() } else { rows(&batches) },
     )?;
     Ok(Exit::Done)

@@ -7,7 +7,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::sanitize;
 use super::symbols::counted;
-use crate::api::dto;
+use crate::api::store::Health;
+use crate::ops::health;
 use crate::store::health::HealthReport;
 
 /// Check the store for stuck or invalid tasks
@@ -21,9 +22,9 @@ use crate::store::health::HealthReport;
 pub(super) struct CheckArgs {}
 
 pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
-    let report = context.store()?.check()?;
+    let report = health::check(&context.session()?)?;
     context.out.answer(
-        || dto::report(&report),
+        || Health::new(&report),
         || match report.findings.len() + report.faults.len() {
             0 => format!("{} tasks, no problems\n", report.tasks),
             found => format!(

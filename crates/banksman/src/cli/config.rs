@@ -2,12 +2,13 @@
 
 use banksman_core::lifecycle::problem::suggestion;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
+use crate::api;
+use crate::api::settings::{ListedSetting, Setting, SettingsFile};
 use crate::config::{ConfigFile, EffectiveSetting};
 
 /// Show the effective settings
@@ -71,15 +72,10 @@ pub(super) fn run(context: &Context, args: &ConfigArgs) -> Result<Exit, Failure>
 fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let settings = settings(context);
     context.out.answer(
-        || json!({ "settings": settings.iter().map(document).collect::<Vec<_>>() }),
+        || api::list("settings", settings.iter().map(ListedSetting::new)),
         || if args.show_origin { with_origins(&settings) } else { plain(&settings) },
     )?;
     Ok(Exit::Done)
-}
-
-fn document(setting: &EffectiveSetting) -> Value {
-    let origin = setting.origin.to_string();
-    json!({ "key": setting.key, "value": setting.value, "origin": origin })
 }
 
 fn plain(settings: &[EffectiveSetting]) -> String {
@@ -115,22 +111,18 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
             hint,
         });
     };
-    context.out.answer(
-        || json!({ "key": setting.key, "value": setting.value }),
-        || format!("{}\n", sanitize(&setting.value)),
-    )?;
+    context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))?;
     Ok(Exit::Done)
 }
 
 fn path(context: &Context) -> Result<Exit, Failure> {
-    let document = |source: &ConfigFile| json!({ "scope": source.scope, "path": source.path, "exists": source.exists });
     let row = |source: &ConfigFile| -> Vec<Cell> {
         let state = if source.exists { "read" } else { "missing" };
         vec![source.scope.into(), state.into(), source.path.display().to_string().into()]
     };
     let sources = &context.config.sources;
     context.out.answer(
-        || json!({ "files": sources.iter().map(document).collect::<Vec<_>>() }),
+        || api::list("files", sources.iter().map(SettingsFile::new)),
         || table(&["SCOPE", "", "PATH"], &sources.iter().map(row).collect::<Vec<_>>()),
     )?;
     Ok(Exit::Done)

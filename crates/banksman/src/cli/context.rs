@@ -7,18 +7,17 @@ use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
 
 use super::GlobalArgs;
-use super::exit::Exit;
+use super::arguments::ActorArgs;
 use super::failure::Failure;
 use super::output::Output;
 use super::symbols::Symbols;
-use crate::api::dto::TransitionResponse;
 use crate::clock;
 use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
-use crate::ops::decisions::{self, DecisionRef};
 use crate::ops::library::Library;
-use crate::ops::{OpsError, projects};
+use crate::ops::principal::{Principal, RunCaller};
+use crate::ops::{Session, projects};
+use crate::store::Store;
 use crate::store::conn::{Options, Target};
-use crate::store::{Store, StoreError};
 
 pub(crate) struct Context {
     pub(crate) config: Config,
@@ -49,20 +48,40 @@ impl Context {
         target(&self.config)
     }
 
-    /// Opens an existing store. Only commands that add something create one, so that a mistyped
-    /// path is noticed.
-    pub(crate) fn store(&self) -> Result<Store, Failure> {
+    /// Opens an existing store for the caller. Only commands that add something create one, so that
+    /// a mistyped path is noticed.
+    pub(crate) fn session(&self) -> Result<Session, Failure> {
+        self.session_as(&ActorArgs::default())
+    }
+
+    /// The same for a caller who gives a role.
+    pub(crate) fn session_as(&self, given: &ActorArgs) -> Result<Session, Failure> {
         match self.target()? {
             Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
                 Err(Failure::NoStore(path.display().to_string()))
             }
-            target @ (Target::Sqlite(_) | Target::Postgres(_)) => open(&self.config, &target),
+            target @ (Target::Sqlite(_) | Target::Postgres(_)) => self.admit(&target, given),
         }
     }
 
-    /// Opens the store and creates it if it does not exist.
-    pub(crate) fn store_or_new(&self) -> Result<Store, Failure> {
-        open(&self.config, &self.target()?)
+    /// Opens the store for the caller, and creates it if it does not exist. A run creates none.
+    pub(crate) fn session_or_new(&self, given: &ActorArgs) -> Result<Session, Failure> {
+        if self.config.is_inside_run {
+            return self.session_as(given);
+        }
+        self.admit(&self.target()?, given)
+    }
+
+    /// Who is calling, for what needs no store.
+    pub(crate) fn principal(&self) -> Principal {
+        if self.config.is_inside_run {
+            return Principal::Run(RunCaller::unproven(self.config.run.as_deref()));
+        }
+        Principal::outside(self.config.actor.clone())
+    }
+
+    fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session, Failure> {
+        admit(&self.config, target, given.actor.as_ref().unwrap_or(&self.config.actor))
     }
 
     pub(crate) fn library(&self) -> Library {
@@ -70,59 +89,12 @@ impl Context {
             .with_leads(self.config.agents.policy.leads_may_close())
     }
 
-    /// The acting role: the flag, else the settings. Inside a run it is never a person, whatever
-    /// the flag says.
-    pub(crate) fn actor(&self, flag: Option<&Actor>) -> Actor {
-        let actor = flag.unwrap_or(&self.config.actor).clone();
-        if self.config.is_inside_run && actor.role == Actor::human("").role {
-            return Actor { role: "agent".to_owned(), ..actor };
-        }
-        actor
-    }
-
-    /// Refuses a request that would answer an open decision when an agent's run sends it, whatever
-    /// role it claims, and records the attempt.
-    pub(crate) fn refuse_decision_by_run(
-        &self,
-        store: &Store,
-        which: DecisionRef,
-    ) -> Result<(), Failure> {
-        if !self.config.is_inside_run {
-            return Ok(());
-        }
-        let is_open = decisions::find(store, which).is_ok_and(|found| found.settled.is_none());
-        if let DecisionRef::Task(_) = which
-            && !is_open
-        {
-            return Ok(());
-        }
-        Err(decisions::refuse_run(store, which, self.config.run.as_deref(), self.now)?.into())
-    }
-
-    /// A rejection by the lifecycle is an answer, so with --json it goes to stdout. All other
-    /// errors are failures.
-    pub(crate) fn refused(&self, error: OpsError) -> Result<Exit, Failure> {
-        match &error {
-            OpsError::Store(StoreError::Rejected(rejected)) if self.out.json => {
-                self.out.json(&TransitionResponse::from(rejected))?;
-                Ok(Exit::Failed)
-            }
-            OpsError::Store(_)
-            | OpsError::Library(_)
-            | OpsError::Workflow(_)
-            | OpsError::Decision(_)
-            | OpsError::Id(_)
-            | OpsError::Line { .. }
-            | OpsError::Input { .. } => Err(error.into()),
-        }
-    }
-
     /// The project of new tasks.
-    pub(crate) fn project(&self, store: &Store) -> Result<String, Failure> {
+    pub(crate) fn project(&self, session: &Session) -> Result<String, Failure> {
         if let Some(name) = &self.config.project {
             return Ok(name.clone());
         }
-        let known = projects::at(store, &self.config.folder)?;
+        let known = projects::at(session, &self.config.folder)?;
         Ok(known.unwrap_or_else(|| projects::name_for(&self.config.root)))
     }
 }
@@ -141,7 +113,18 @@ pub(super) fn target(config: &Config) -> Result<Target, Failure> {
     Ok(text.parse::<Target>()?)
 }
 
-pub(super) fn open(config: &Config, target: &Target) -> Result<Store, Failure> {
+/// Opens a store for whoever runs the program. Inside a run that is the run, whatever role is
+/// given.
+pub(super) fn admit(config: &Config, target: &Target, actor: &Actor) -> Result<Session, Failure> {
+    let store = open(config, target)?;
+    if config.is_inside_run {
+        let (token, run) = (config.token_hash.as_deref(), config.run.as_deref());
+        return Ok(Session::inside_run(store, token, run)?);
+    }
+    Ok(Session::outside(store, actor.clone())?)
+}
+
+fn open(config: &Config, target: &Target) -> Result<Store, Failure> {
     let options = Options {
         busy_timeout: config.busy_timeout,
         statement_timeout: config.statement_timeout,

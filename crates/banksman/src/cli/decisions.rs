@@ -6,7 +6,6 @@ mod triage;
 
 use banksman_core::time::{Instant, Span};
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 use super::arguments::ActorArgs;
 use super::context::Context;
@@ -14,8 +13,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
 use super::symbols::{Symbols, first_line, format_span, local};
-use crate::api::decision::Decision;
-use crate::ops::decisions::{self, DecisionError, DecisionRef, InboxItem, UNDO_WINDOW};
+use crate::api::decision::{Decision, Inbox, Snoozed};
+use crate::ops::decisions::{self, DecisionRef, InboxItem, UNDO_WINDOW};
 use crate::store::query::PAGE;
 
 /// List the open decisions, and answer them
@@ -149,22 +148,10 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failu
     }
 }
 
-/// Refuses every answer that comes from an agent's run, whatever role it claims.
-fn require_person(context: &Context, which: &[DecisionRef]) -> Result<(), Failure> {
-    if !context.config.is_inside_run {
-        return Ok(());
-    }
-    let store = context.store()?;
-    for which in which {
-        decisions::refuse_run(&store, *which, context.config.run.as_deref(), context.now)?;
-    }
-    Err(Failure::Ops(DecisionError::OfRun.into()))
-}
-
 fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let now = store.now(context.now)?;
-    let mut items = decisions::inbox(&store, context.project_flag.as_deref())?;
+    let session = context.session()?;
+    let now = session.now(context.now)?;
+    let mut items = decisions::inbox(&session, context.project_flag.as_deref())?;
     items.retain(|item| item.escalated || !args.escalated);
     let all = items.len();
     items.retain(|item| args.snoozed || !is_snoozed(item, now));
@@ -178,10 +165,7 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     context.out.answer(
-        || {
-            let list: Vec<Decision> = items.iter().map(Decision::from).collect();
-            json!({ "decisions": list, "snoozed": snoozed })
-        },
+        || Inbox { decisions: items.iter().map(Decision::from).collect(), snoozed },
         || text(context.out.symbols, &items, now),
     )?;
     if snoozed > 0 {
@@ -230,12 +214,11 @@ fn lapse(symbols: Symbols, item: &InboxItem) -> String {
 }
 
 fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
-    require_person(context, &[args.which])?;
-    let store = context.store()?;
-    let decision = decisions::snooze(&store, args.which, args.span, context.now)?;
+    let session = context.session()?;
+    let decision = decisions::snooze(&session, args.which, args.span, context.now)?;
     let (id, until) = (decision.id, decision.snoozed_until);
     context.out.answer(
-        || json!({ "decision": id.to_string(), "snoozedUntil": until, "deadline": decision.deadline }),
+        || Snoozed::new(&decision),
         || {
             let until = until.map(local).unwrap_or_default();
             let due = decision.deadline.map(|at| format!("; due at {}", local(at)));
@@ -246,11 +229,7 @@ fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
 }
 
 fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {
-    require_person(context, args.which.as_slice())?;
-    let store = context.store()?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    match decisions::undo(&store, &actor, args.which, UNDO_WINDOW, context.now) {
-        Ok(undone) => answer::print_answer(context, &store, undone),
-        Err(error) => context.refused(error),
-    }
+    let session = context.session_as(&args.actor)?;
+    let undone = decisions::undo(&session, args.which, UNDO_WINDOW, context.now)?;
+    answer::print_answer(context, &session, undone)
 }

@@ -9,26 +9,28 @@ use std::time::Duration;
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
-use serde_json::{Map, Value, json};
 
-use super::context::Context;
+use super::context::{Context, admit, target};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
 use super::symbols::style;
 use super::up::Runtime;
+use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
 use crate::engine::wake::{WakeReason, Waker};
 use crate::exec::scratch;
+use crate::ops::Session;
 use crate::ops::library::Library;
 use crate::ops::projects;
 use crate::ops::tasks::{self, AddRequest};
+use crate::store::Stored;
 use crate::store::runs::PastRun;
-use crate::store::{Store, Stored};
 
 /// Watch scripted agents work through eight tasks, without keys or network
 ///
@@ -90,20 +92,20 @@ const TASKS: [DemoTask; 8] = [
 pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
     let folder = new_folder(args.folder.as_deref())?;
     let repo = create_files(&folder)?;
-    let runtime = runtime(&folder, &repo)?;
-    add_tasks(&runtime.store, &repo)?;
+    let (session, runtime) = runtime(&folder, &repo)?;
+    add_tasks(&session, &repo)?;
     context
         .out
         .say(&format!("created a scratch repository with failing tests: {}", repo.display()));
     context.out.say("eight tasks, four agents at once, each in its own worktree\n");
     let began = clock::now();
     let mut log = ProgressLog::new(began);
-    let waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
+    let waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     loop {
         let pulse = runtime.engine().pulse(clock::now())?;
-        log.print_new(context, &runtime.store)?;
+        log.print_new(context, &session)?;
         let now = clock::now();
-        if is_over(&runtime.store)? || now.since(began) > TIME_LIMIT {
+        if is_over(&session)? || now.since(began) > TIME_LIMIT {
             break;
         }
         let next = pulse.next.map_or(1_000, |next| (next.0 - now.0).clamp(10, 1_000));
@@ -114,10 +116,10 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
         }
     }
     let took = clock::now().since(began);
-    let tasks = demo_tasks(&runtime.store)?;
+    let tasks = demo_tasks(&session)?;
     context.out.answer(
-        || document(&tasks, &folder, &repo, took),
-        || summary(&tasks, &runtime.store, &folder, &repo, took),
+        || Demo::new(&tasks, &folder, &repo, took),
+        || summary(&tasks, &session, &folder, &repo, took),
     )?;
     let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
     Ok(if done == TASKS.len() - 1 { Exit::Done } else { Exit::Failed })
@@ -177,30 +179,29 @@ fn worker(name: &str, account: &str, folder: &Path) -> String {
     )
 }
 
-fn runtime(folder: &Path, repo: &Path) -> Result<Runtime, Failure> {
+fn runtime(folder: &Path, repo: &Path) -> Result<(Session, Runtime), Failure> {
     let environment = Environment::of_process()?;
     let store = folder.join("banksman.db").display().to_string();
     let flags = Flags::from([("store", store)]);
     let config = config::resolve(&flags, &environment, repo)?;
-    let mut runtime = Runtime::of(&config)?;
+    let session = admit(&config, &target(&config)?, &Actor::human("you"))?;
+    let mut runtime = Runtime::of(&config, session.engine_store()?)?;
     // The demo must not take an hour: it retries failures at once.
     runtime.engine_config.policy = RetryPolicy::default().with_delay_cap(Span(1_500));
-    Ok(runtime)
+    Ok((session, runtime))
 }
 
-fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
+fn add_tasks(session: &Session, repo: &Path) -> Result<(), Failure> {
     let now = clock::now();
-    let project = projects::init(store, Some("library"), repo, now)?;
+    let project = projects::init(session, Some("library"), repo, now)?;
     let folder = repo.join(config::FOLDER).join("lifecycles");
     let library = Library::new(Some(folder), std::collections::BTreeMap::new());
     for demo_task in &TASKS {
-        let mut fields = Map::new();
-        fields.insert(Field::AllowedPaths.to_string(), json!([demo_task.path]));
-        fields.insert(Field::TargetArea.to_string(), json!(demo_task.path));
-        fields.insert(
-            Field::Verify.to_string(),
-            json!([format!("sh tests/run.sh {}", demo_task.name)]),
-        );
+        let mut fields = Fields::new();
+        let check = format!("sh tests/run.sh {}", demo_task.name);
+        fields.insert(Field::AllowedPaths.to_string(), vec![demo_task.path].into());
+        fields.insert(Field::TargetArea.to_string(), demo_task.path.into());
+        fields.insert(Field::Verify.to_string(), vec![check].into());
         let request = AddRequest {
             title: demo_task.title.to_owned(),
             body: format!(
@@ -213,14 +214,14 @@ fn add_tasks(store: &Store, repo: &Path) -> Result<(), Failure> {
             fields,
             ..AddRequest::default()
         };
-        tasks::add(store, &library, &Actor::human("you"), &request, now)?;
+        tasks::add(session, &library, &request, now)?;
     }
     Ok(())
 }
 
-fn demo_tasks(store: &Store) -> Result<Vec<Stored>, Failure> {
+fn demo_tasks(session: &Session) -> Result<Vec<Stored>, Failure> {
     let ids = 1_i64..;
-    let tasks = ids.zip(&TASKS).map(|(id, _)| store.task(TaskId(id)));
+    let tasks = ids.zip(&TASKS).map(|(id, _)| tasks::find(session, TaskId(id)));
     Ok(tasks.collect::<Result<_, _>>()?)
 }
 
@@ -229,9 +230,9 @@ fn kind(stored: &Stored) -> StateKind {
 }
 
 /// Whether no task can continue without a person.
-fn is_over(store: &Store) -> Result<bool, Failure> {
+fn is_over(session: &Session) -> Result<bool, Failure> {
     let moving = |stored: &Stored| matches!(kind(stored), StateKind::Queued | StateKind::Working);
-    Ok(!demo_tasks(store)?.iter().any(moving))
+    Ok(!demo_tasks(session)?.iter().any(moving))
 }
 
 /// Prints what happened since the last call, from the history.
@@ -245,10 +246,10 @@ impl ProgressLog {
         Self { began, printed: [0; TASKS.len()] }
     }
 
-    fn print_new(&mut self, context: &Context, store: &Store) -> Result<(), Failure> {
+    fn print_new(&mut self, context: &Context, session: &Session) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for ((printed, demo_task), id) in self.printed.iter_mut().zip(&TASKS).zip(1_i64..) {
-            for entry in store.history(TaskId(id), *printed)? {
+            for entry in tasks::records_after(session, TaskId(id), *printed)? {
                 *printed = entry.seq;
                 if let Some(what) = describe(&entry.record.trigger, &entry.record.to) {
                     lines.push((entry.ts, TaskId(id), demo_task.title, what));
@@ -282,28 +283,10 @@ fn describe(trigger: &str, to: &str) -> Option<&'static str> {
     }
 }
 
-fn document(tasks: &[Stored], folder: &Path, repo: &Path, took: Span) -> Value {
-    let task = |stored: &Stored| {
-        json!({
-            "id": stored.task.id.to_string(),
-            "title": stored.task.title,
-            "state": stored.state().name,
-            "runs": stored.task.spent.runs,
-        })
-    };
-    json!({
-        "tasks": tasks.iter().map(task).collect::<Vec<_>>(),
-        "folder": folder,
-        "repository": repo,
-        "store": folder.join("banksman.db"),
-        "tookMs": took.0,
-    })
-}
-
-fn summary(tasks: &[Stored], store: &Store, folder: &Path, repo: &Path, took: Span) -> String {
+fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took: Span) -> String {
     let row = |stored: &Stored| -> Vec<Cell> {
         let state = stored.state();
-        let past = store.past_runs(stored.task.id, 10).unwrap_or_default();
+        let past = tasks::past_runs(session, stored.task.id).unwrap_or_default();
         vec![
             stored.task.id.to_string().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },

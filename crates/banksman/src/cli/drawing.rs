@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use banksman_core::draw::Graph;
 use clap::{Args, ValueEnum};
 
 use super::context::Context;
@@ -26,16 +27,11 @@ enum Format {
 }
 
 impl DrawingArgs {
-    /// Calls the requested renderer and writes its drawing.
-    pub(super) fn draw(
-        &self,
-        context: &Context,
-        mermaid: impl FnOnce() -> String,
-        svg: impl FnOnce() -> String,
-    ) -> Result<Exit, Failure> {
+    /// Writes the drawing of a graph.
+    pub(super) fn draw(&self, context: &Context, graph: &Graph) -> Result<Exit, Failure> {
         let drawing = match self.format() {
-            Format::Mermaid => mermaid(),
-            Format::Svg => svg(),
+            Format::Mermaid => graph.mermaid(),
+            Format::Svg => graph.svg(),
         };
         let written = match &self.output {
             Some(path) => {

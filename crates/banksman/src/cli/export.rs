@@ -6,7 +6,7 @@ use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::json_line;
-use crate::api::dto::Task;
+use crate::api::task::Task;
 use crate::ops::tasks;
 
 /// Write every task as a line of JSON, for `banksman import`
@@ -18,9 +18,9 @@ use crate::ops::tasks;
 pub(super) struct ExportArgs {}
 
 pub(super) fn run(context: &Context, _: &ExportArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     context.out.stream(|out| {
-        tasks::each_task(&store, |view| {
+        tasks::each_task(&session, |view| {
             writeln!(out, "{}", json_line(&Task::from(view))).map_err(Failure::Output)
         })
     })?;

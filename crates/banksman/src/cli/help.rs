@@ -6,11 +6,12 @@ use banksman_core::lifecycle::StateKind;
 use clap::Args;
 
 use super::command;
-use super::exit::{Code, Exit};
+use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
 use super::symbols::Symbols;
 use crate::config::DOCUMENTED;
+use crate::ops::problem::Code;
 
 /// Explain a command or a topic
 #[derive(Debug, Args)]
@@ -81,10 +82,23 @@ fn exit_codes() -> String {
     line!(text, "  130  interrupted by Ctrl-C, as shells report it");
     text.push_str("\nError codes, in messages and in JSON; a code never changes its meaning\n\n");
     for code in Code::ALL {
-        line!(text, "  {}  exit {}  {}", code.as_str(), code.exit().number(), code.meaning());
+        let exit = Exit::from(*code).number();
+        line!(text, "  {}  exit {exit}  {}", code.as_str(), code.meaning());
     }
-    text
+    text + ERROR_DOCUMENT
 }
+
+const ERROR_DOCUMENT: &str = "
+With --json, every failure of every command is this one line on stdout, and stderr stays empty. A command that writes
+JSON lines writes it as its last line.
+
+  {\"success\": false, \"errors\": [{\"field\", \"message\"}], \"allowedTransitions\": [], \"code\", \"hint\"}
+
+  errors              at least one entry; `field` is null unless the message is about one field of a task
+  allowedTransitions  the states that a task can move to instead, if a move was refused
+  code                an error code of the table above
+  hint                what to type next, or null
+";
 
 fn environment() -> String {
     let mut text = String::from("Environment variables\n\n");
@@ -135,9 +149,8 @@ const FORMATTING: &str = "Formatting
   Data goes to stdout, messages and errors to stderr. Colour never carries meaning alone: symbols and words say the same.
 
   --json     The answer is one JSON document on stdout (`export` and `audit export` always write JSON lines).
-             A refusal by the lifecycle is an answer: {\"success\": false, \"errors\": [...], \"allowedTransitions\": [...]},
-             with exit code 1. A check that finds problems is an answer too, with exit code 5.
-             Every other failure leaves stdout empty and writes {\"error\": {\"code\", \"message\", \"hint\"}} to stderr.
+             A failure is a document on stdout, too, whatever its cause; stderr stays empty. See `banksman help exit-codes`.
+             A check that finds problems is an answer, with exit code 5.
   -q         Only the essentials: `add` and `list` print ids; no next commands are suggested.
   --color    auto, always or never; NO_COLOR, CLICOLOR_FORCE and TERM=dumb are respected.
 

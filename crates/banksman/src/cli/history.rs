@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, json_line, table};
 use super::symbols::local;
-use crate::api::dto::Record;
+use crate::api::task::Record;
 use crate::ops::tasks;
 
 /// Show the history of a task, oldest record first
@@ -24,10 +24,10 @@ pub(super) struct HistoryArgs {
 }
 
 pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     let mut records: Vec<Record> = Vec::new();
-    tasks::each_record(&store, args.id, |entry| {
-        records.push(entry.into());
+    tasks::each_record(&session, args.id, |entry| {
+        records.push(Record::new(entry));
         Ok::<(), Failure>(())
     })?;
     context.out.answer(

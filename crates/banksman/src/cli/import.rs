@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
 
 use super::arguments::ActorArgs;
 use super::context::Context;
@@ -11,6 +10,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::files;
 use super::output::sanitize;
+use crate::api;
 use crate::ops::transfer::{self, Defaults, Imported};
 
 /// Add tasks from lines of JSON, as `banksman export` writes them
@@ -32,17 +32,12 @@ pub(super) struct ImportArgs {
 
 pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let input = files::open(&args.file)?;
-    let store = context.store_or_new()?;
-    let project = context.project(&store)?;
+    let session = context.session_or_new(&args.actor)?;
+    let project = context.project(&session)?;
     let defaults = Defaults { project: &project, lifecycle: &context.config.lifecycle };
-    let actor = context.actor(args.actor.actor.as_ref());
-    let imported =
-        transfer::import(&store, &context.library(), &actor, &defaults, input, context.now)?;
+    let imported = transfer::import(&session, &context.library(), &defaults, input, context.now)?;
     context.out.answer(
-        || {
-            let task = |task: &Imported| json!({ "from": task.from, "to": task.to.to_string(), "known": task.known });
-            json!({ "imported": imported.iter().map(task).collect::<Vec<_>>() })
-        },
+        || api::list("imported", imported.iter().map(api::task::Imported::new)),
         || imported.iter().map(|task| line(context, task)).collect(),
     )?;
     let known = imported.iter().filter(|task| task.known).count();

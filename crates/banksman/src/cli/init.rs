@@ -4,12 +4,13 @@ use std::fs;
 use std::io::{self, Write};
 
 use clap::Args;
-use serde_json::json;
 
+use super::arguments::ActorArgs;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::sanitize;
+use crate::api::project::Project;
 use crate::config::{self, DEFAULTS};
 use crate::ops::projects;
 
@@ -30,10 +31,10 @@ pub(super) struct InitArgs {
 }
 
 pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
-    let store = context.store_or_new()?;
+    let session = context.session_or_new(&ActorArgs::default())?;
     let root = &context.config.root;
     let name = projects::init(
-        &store,
+        &session,
         args.name.as_deref().or(context.config.project.as_deref()),
         root,
         context.now,
@@ -42,7 +43,13 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
     let is_new = write_settings(context)?;
     let target = context.target()?.to_string();
     context.out.answer(
-        || json!({ "project": name, "path": root, "store": target, "settings": file, "settingsWritten": is_new }),
+        || Project {
+            path: root,
+            project: &name,
+            settings: &file,
+            settings_written: is_new,
+            store: &target,
+        },
         || {
             if context.out.quiet {
                 return format!("{name}\n");

@@ -5,12 +5,13 @@ mod lint;
 mod show;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
+use crate::api;
+use crate::api::lifecycle::ListedLifecycle;
 use crate::ops::library::{Library, LibraryError, LifecycleOrigin};
 
 /// List, show, check and draw lifecycles
@@ -54,26 +55,20 @@ pub(super) fn run(context: &Context, args: &LifecycleArgs) -> Result<Exit, Failu
 fn list(context: &Context) -> Result<Exit, Failure> {
     let library = context.library();
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut documents: Vec<Value> = Vec::new();
-    for (name, origin) in library.names()? {
-        let (version, about) = summary(&library, &name)?;
+    let mut documents = Vec::new();
+    for (id, origin) in library.names()? {
+        let (version, about) = summary(&library, &id)?;
         let origin = origin_text(context, &origin);
-        documents.push(json!({
-            "id": name,
-            "version": version,
-            "origin": origin,
-            "about": about,
-            "ok": version.is_some(),
-        }));
         rows.push(vec![
-            name.into(),
-            version.unwrap_or_default().into(),
-            origin.into(),
-            about.into(),
+            id.as_str().into(),
+            version.clone().unwrap_or_default().into(),
+            origin.as_str().into(),
+            about.as_str().into(),
         ]);
+        documents.push(ListedLifecycle { about, id, ok: version.is_some(), origin, version });
     }
     context.out.answer(
-        || json!({ "lifecycles": documents }),
+        || api::list("lifecycles", documents),
         || table(&["NAME", "VERSION", "FROM", "ABOUT"], &rows),
     )?;
     context.out.next(&["lifecycle show NAME", "lifecycle graph NAME"]);

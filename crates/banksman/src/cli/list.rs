@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
 use super::symbols::{finished_reviews, rough_span, style};
-use crate::api::dto::{Task, TaskPage};
+use crate::api::task::{Task, TaskPage};
 use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
 use crate::store::query::{Filter, PAGE, Progress};
@@ -52,19 +52,18 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         batch: args.batch.clone(),
         tag: args.tag.clone(),
     };
-    let store = context.store()?;
+    let session = context.session()?;
     if context.out.json {
-        let (views, next) = tasks::page(&store, &filter, args.before, args.limit)?;
+        let (views, next) = tasks::page(&session, &filter, args.before, args.limit)?;
         let tasks = views.iter().map(Task::from).collect();
         context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) })?;
         return Ok(Exit::Done);
     }
     let has_all = args.all || context.out.quiet;
     let TaskListing { tasks, next, left_out } = if has_all {
-        let (tasks, next) = store.list(&filter, args.before, args.limit)?;
-        TaskListing { tasks, next, left_out: 0 }
+        tasks::all_listed(&session, &filter, args.before, args.limit)?
     } else {
-        tasks::listed(&store, &filter, args.before, args.limit)?
+        tasks::listed(&session, &filter, args.before, args.limit)?
     };
     if context.out.quiet {
         let ids: String = tasks.iter().map(|stored| format!("{}\n", stored.task.id)).collect();
@@ -77,7 +76,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         context.out.next(&["add 'TITLE'", "status"]);
         return Ok(Exit::Done);
     }
-    let progress = store.progress(&tasks::ids(&tasks))?;
+    let progress = tasks::progress_of(&session, &tasks)?;
     let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));
     let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;

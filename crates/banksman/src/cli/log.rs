@@ -1,38 +1,19 @@
 //! `banksman log`: shows what an agent did and how its run ended. It never changes anything.
 
-mod follow;
 mod render;
-mod tail;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{NotAnId, RunId, TaskId};
-use banksman_core::receipt::AgentReport;
-use banksman_core::time::Instant;
 use clap::Args;
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use super::output::{Output, sanitize, sanitize_lines};
-use super::symbols::local;
-use crate::exec::agent::{AgentEvent, StreamReader, reader};
-use crate::exec::job::{JobId, JobSpec};
-use crate::exec::keeper::{JobFolder, Lines};
-use crate::exec::site::LocalSite;
-use crate::store::Store;
-use crate::store::runs::PastRun;
-use render::EventFormat;
-use tail::{Piece, Tail};
-
-/// Files in a run's folder; the keeper writes them.
-const OUT: &str = "out.jsonl";
-const ERR: &str = "err.log";
-const REPORTS: &str = "reports.jsonl";
-/// How many runs of a task are searched.
-const RUNS: i64 = 1_000;
+use super::output::sanitize_lines;
+use crate::ops::runs::{self, LogEntry, LogPart, LogView, ReadLog};
+use render::LogFormat;
 
 /// Show what an agent did: the last run of a task, or a given run
 ///
@@ -82,272 +63,74 @@ impl FromStr for LogTarget {
 }
 
 pub(super) fn run(context: &Context, args: &LogArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     let (run, is_chosen) = match (args.target, args.run) {
         (LogTarget::Run(run), None) => (run, true),
         (LogTarget::Run(RunId { task, .. }) | LogTarget::Task(task), Some(epoch)) => {
             (RunId { task, epoch }, true)
         }
-        (LogTarget::Task(task), None) => (last_run(&store, task)?, false),
+        (LogTarget::Task(task), None) => (runs::last(&session, task)?, false),
     };
-    let past = past_run(&store, run)?;
-    let folder = if args.follow {
-        follow::wait_for_folder(context, run, &past)?
-    } else {
-        folder_of(context, run, &past)?
+    let view = match (args.raw, args.stderr) {
+        (true, true) => LogView::RawErrors,
+        (true, false) => LogView::RawOutput,
+        (false, true) => LogView::Errors,
+        (false, false) => LogView::Events,
     };
-    let mut log = LogPrinter::new(context, run, &folder, args)?;
+    let agents = &context.config.agents;
+    let mut print = |part: LogPart<'_>| print(context, args.follow, &part);
     if args.follow {
-        follow::follow(context, &store, log, args, is_chosen)?;
+        runs::follow(&session, agents, (run, is_chosen), view, &mut print)?;
         return Ok(Exit::Done);
     }
-    log.heading(context, &past);
-    log.print_new(folder.path(), None)?;
-    log.finish(None)?;
-    log.end(&folder, &past)?;
-    if past.ended_at.is_none() {
+    let log = runs::read(&session, agents, run, view, &mut print)?;
+    if log.past.ended_at.is_none() {
         context.out.next(&[&format!("log {run} -f")]);
-    } else if args.target.is_task() {
-        suggest_next(context, &folder, &past, run, args);
+    } else if matches!(args.target, LogTarget::Task(_)) {
+        suggest_next(context, &log, run, args);
     }
     Ok(Exit::Done)
 }
 
-impl LogTarget {
-    fn is_task(self) -> bool {
-        matches!(self, Self::Task(_))
-    }
-}
-
-fn suggest_next(context: &Context, folder: &JobFolder, past: &PastRun, run: RunId, args: &LogArgs) {
-    let has_more = std::fs::metadata(folder.path().join(ERR)).is_ok_and(|file| file.len() > 0);
+fn suggest_next(context: &Context, log: &ReadLog, run: RunId, args: &LogArgs) {
     let mut next = Vec::new();
-    if has_more && !args.stderr {
+    if log.has_errors && !args.stderr {
         next.push(format!("log {run} --stderr"));
     }
-    if past.epoch > 1 {
-        next.push(format!("log {} --run {}", run.task, past.epoch - 1));
+    if run.epoch > 1 {
+        next.push(format!("log {} --run {}", run.task, run.epoch - 1));
     }
     next.push(format!("show {}", run.task));
     context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// The latest run of a task.
-pub(super) fn last_run(store: &Store, task: TaskId) -> Result<RunId, Failure> {
-    let epoch = store.task(task)?.task.epoch;
-    if epoch == 0 {
-        return Err(Failure::Input {
-            message: format!("{task} has no runs yet"),
-            hint: format!("`banksman why {task}` explains what it waits for"),
-        });
-    }
-    Ok(RunId { task, epoch })
-}
-
-pub(super) fn past_run(store: &Store, run: RunId) -> Result<PastRun, Failure> {
-    store.task(run.task)?;
-    let mut runs = store.past_runs(run.task, RUNS)?.into_iter();
-    runs.find(|past| past.epoch == run.epoch).ok_or_else(|| Failure::Input {
-        message: format!("there is no run {run}"),
-        hint: format!("`banksman show {}` lists its runs", run.task),
-    })
-}
-
-/// The folder of a run of this machine; the error names the machine that has it.
-pub(super) fn folder_of(
-    context: &Context,
-    run: RunId,
-    past: &PastRun,
-) -> Result<JobFolder, Failure> {
-    let agents = &context.config.agents;
-    if let Some(folder) = LocalSite::find(&agents.home, JobId::Run(run)) {
-        return Ok(folder);
-    }
-    let (message, hint) = match &past.node {
-        Some(node) if *node != agents.node => (
-            format!("the log of {run} is on machine `{node}`"),
-            format!("run `banksman log {run}` there"),
-        ),
-        Some(_) if past.ended_at.is_none() => (
-            format!("{run} has not started yet"),
-            format!("`banksman log {run} -f` waits for it; `banksman pulse` starts claimed runs"),
-        ),
-        Some(_) => (
-            format!("the log of {run} was deleted"),
-            format!(
-                "`banksman show {}` shows how it ended, `banksman config get home` where logs are kept",
-                run.task
-            ),
-        ),
-        None => (
-            format!("{run} belongs to {}, a worker outside Banksman", past.worker),
-            format!("`banksman history {}` shows what it reported", run.task),
-        ),
-    };
-    Err(Failure::Input { message, hint })
-}
-
-/// Writes the log of one run to stdout.
-struct LogPrinter {
-    run: RunId,
-    name: String,
-    out: Output,
-    mode: Mode,
-    is_timed: bool,
-}
-
-enum Mode {
-    Raw(Tail),
-    Lines(Tail, Lines),
-    Events(Box<Events>),
-}
-
-struct Events {
-    out: Tail,
-    lines: Lines,
-    reader: Option<Box<dyn StreamReader>>,
-    reports: Tail,
-    report_lines: Lines,
-}
-
-impl LogPrinter {
-    fn new(
-        context: &Context,
-        run: RunId,
-        folder: &JobFolder,
-        args: &LogArgs,
-    ) -> Result<Self, Failure> {
-        let stream = if args.stderr { ERR } else { OUT };
-        let mode = match (args.raw, args.stderr) {
-            (true, _) => Mode::Raw(Tail::new(stream)),
-            (false, true) => Mode::Lines(Tail::new(stream), Lines::default()),
-            (false, false) => Mode::Events(Box::new(Events {
-                out: Tail::new(stream),
-                lines: Lines::default(),
-                reader: reader_of(folder)?,
-                reports: Tail::new(REPORTS),
-                report_lines: Lines::default(),
-            })),
-        };
-        Ok(Self { run, name: run.to_string(), out: context.out, mode, is_timed: args.follow })
-    }
-
-    fn heading(&self, context: &Context, past: &PastRun) {
-        let node = past.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        let since = local(past.started_at);
-        let text = format!("{} of {}{node}, since {since}", self.name, past.worker);
-        context.out.say(&sanitize(&text));
-    }
-
-    /// Writes what was logged since the last call.
-    fn print_new(&mut self, folder: &Path, at: Option<Instant>) -> Result<(), Failure> {
-        let event_format = event_format(self.out, self.is_timed, &self.name);
-        let mut text = String::new();
-        let out = self.out;
-        match &mut self.mode {
-            Mode::Raw(tail) => tail.read(folder, &mut |piece| raw(&piece)),
-            Mode::Lines(tail, lines) => tail.read(folder, &mut |piece| {
-                match piece {
-                    Piece::Bytes(bytes) => {
-                        lines.push(bytes, &mut |line| {
-                            text.push_str(&event_format.error_line(line, at));
-                        });
-                    }
-                    Piece::Gap => text.push_str(&event_format.gap()),
+fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<(), Failure> {
+    let (json, symbols) = (context.out.json, context.out.symbols);
+    let format = LogFormat { json, symbols, timed, run: part.run, at: part.at };
+    let mut text = String::new();
+    for entry in &part.entries {
+        match entry {
+            LogEntry::Begin(past) => context.out.say(&format.heading(past)),
+            LogEntry::Event(event) => text.extend(format.event(event)),
+            LogEntry::Report(report) => text.push_str(&format.report(report)),
+            LogEntry::ErrorLine(line) => text.push_str(&format.error_line(line)),
+            LogEntry::Bytes(bytes) => print_raw(bytes)?,
+            LogEntry::Gap => text.push_str(&format.gap()),
+            LogEntry::End(receipt, past) => text.push_str(&format.end(receipt.as_deref(), past)),
+            LogEntry::Between { state, driver, not_before, goes_on } => {
+                context.out.say(&format.between(state, driver, *not_before, *goes_on));
+                if !goes_on {
+                    let task = part.run.task;
+                    context.out.next(&[&format!("why {task}"), &format!("show {task}")]);
                 }
-                out.text(&std::mem::take(&mut text))
-            }),
-            Mode::Events(events) => {
-                let Events { out: tail, lines, reader, reports, report_lines } = events.as_mut();
-                tail.read::<Failure>(folder, &mut |piece| {
-                    match piece {
-                        Piece::Bytes(bytes) => lines.push(bytes, &mut |line| {
-                            text.push_str(&event_lines(
-                                &event_format,
-                                reader.as_deref_mut(),
-                                line,
-                                at,
-                            ));
-                        }),
-                        Piece::Gap => text.push_str(&event_format.gap()),
-                    }
-                    out.text(&std::mem::take(&mut text))
-                })?;
-                reports.read(folder, &mut |piece| {
-                    if let Piece::Bytes(bytes) = piece {
-                        report_lines.push(bytes, &mut |line| {
-                            text.push_str(&report_line(&event_format, line, at));
-                        });
-                    }
-                    out.text(&std::mem::take(&mut text))
-                })
             }
         }
     }
-
-    /// The run has ended: a last line without a line end counts as well.
-    fn finish(&mut self, at: Option<Instant>) -> Result<(), Failure> {
-        let mut text = String::new();
-        let event_format = event_format(self.out, self.is_timed, &self.name);
-        match &mut self.mode {
-            Mode::Raw(_) => {}
-            Mode::Lines(_, lines) => {
-                lines.finish(&mut |line| text.push_str(&event_format.error_line(line, at)));
-            }
-            Mode::Events(events) => {
-                let Events { lines, reader, .. } = events.as_mut();
-                lines.finish(&mut |line| {
-                    text.push_str(&event_lines(&event_format, reader.as_deref_mut(), line, at));
-                });
-            }
-        }
-        self.out.text(&text)
-    }
-
-    fn end(&self, folder: &JobFolder, past: &PastRun) -> Result<(), Failure> {
-        let receipt = folder.receipt()?;
-        if matches!(self.mode, Mode::Raw(_)) || (receipt.is_none() && past.ended_at.is_none()) {
-            return Ok(());
-        }
-        self.out
-            .text(&event_format(self.out, self.is_timed, &self.name).end(receipt.as_ref(), past))
-    }
-}
-
-fn event_format(out: Output, timed: bool, run: &str) -> EventFormat<'_> {
-    EventFormat { json: out.json, symbols: out.symbols, timed, run }
-}
-
-fn reader_of(folder: &JobFolder) -> Result<Option<Box<dyn StreamReader>>, Failure> {
-    let plan = folder.plan()?;
-    let work = plan.as_ref().and_then(JobSpec::agent);
-    Ok(work.map(|work| reader(work.setup.kind, work.before)))
-}
-
-fn event_lines(
-    event_format: &EventFormat<'_>,
-    reader: Option<&mut (dyn StreamReader + 'static)>,
-    line: &str,
-    at: Option<Instant>,
-) -> String {
-    let mut seen = Vec::new();
-    match reader {
-        Some(reader) => reader.line(line, &mut seen),
-        None => seen.push(AgentEvent::Text { text: line.to_owned() }),
-    }
-    seen.iter().filter_map(|seen| event_format.event(seen, at)).collect()
-}
-
-/// Ignores lines that are not reports: the agent can write to this file itself.
-fn report_line(event_format: &EventFormat<'_>, line: &str, at: Option<Instant>) -> String {
-    serde_json::from_str::<AgentReport>(line)
-        .map(|report| event_format.report(&report, at))
-        .unwrap_or_default()
+    context.out.text(&text)
 }
 
 /// Writes the bytes unchanged, except to a terminal, where control characters are replaced.
-fn raw(piece: &Piece<'_>) -> Result<(), Failure> {
-    let Piece::Bytes(bytes) = piece else { return Ok(()) };
+fn print_raw(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = if stdout.is_terminal() {
         stdout.write_all(sanitize_lines(&String::from_utf8_lossy(bytes)).as_bytes())

@@ -32,7 +32,8 @@ pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
         let source = io::ErrorKind::NotADirectory.into();
         return Err(Failure::File { operation: "open", path: folder, source });
     }
-    let served = serve(&RunFolder::new(folder), io::stdin().lock(), io::stdout().lock());
+    let run = RunFolder::open(folder, environment.run().as_deref())?;
+    let served = serve(&run, io::stdin().lock(), io::stdout().lock());
     served.map(|()| Exit::Done).map_err(|error| match error {
         McpError::Read(source) => {
             Failure::File { operation: "read", path: "standard input".into(), source }

@@ -11,6 +11,7 @@ mod arguments;
 mod attach;
 mod audit;
 mod batch;
+mod changes;
 mod check;
 mod completion;
 mod config;
@@ -25,6 +26,7 @@ mod export;
 mod failure;
 mod files;
 mod help;
+mod hints;
 mod history;
 mod import;
 mod init;
@@ -43,6 +45,7 @@ mod show;
 mod status;
 mod steer;
 mod symbols;
+mod terminal;
 mod up;
 mod version;
 mod why;
@@ -133,6 +136,7 @@ enum Work {
     Show(show::ShowArgs),
     Move(moves::MoveArgs),
     History(history::HistoryArgs),
+    Changes(changes::ChangesArgs),
     Why(why::WhyArgs),
     Status(status::StatusArgs),
     Log(log::LogArgs),
@@ -246,6 +250,7 @@ impl Work {
             Self::Show(args) => show::run(context, args),
             Self::Move(args) => moves::run(context, args),
             Self::History(args) => history::run(context, args),
+            Self::Changes(args) => changes::run(context, args),
             Self::Why(args) => why::run(context, args),
             Self::Status(args) => status::run(context, args),
             Self::Log(args) => log::run(context, args),

@@ -1,17 +1,16 @@
 //! `banksman move`: requests a transition of a task.
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::Actor;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs};
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
-use crate::api::dto::TransitionResponse;
-use crate::ops::decisions::DecisionRef;
+use crate::api::task::TransitionResponse;
+use crate::ops::Session;
 use crate::ops::tasks::{self, MoveRequest};
-use crate::store::{Applied, Store};
+use crate::store::Applied;
 
 /// Move a task to another state
 ///
@@ -52,36 +51,32 @@ pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
         trigger: args.trigger.clone(),
         fields: args.fields.fields()?,
         key: args.key.clone(),
-        epoch: None,
         version: args.version,
     };
-    ask(context, args.id, &context.actor(args.actor.actor.as_ref()), &request)
+    let session = context.session_as(&args.actor)?;
+    let moved = tasks::move_task(&session, args.id, &request, context.now)?;
+    print(context, &session, args.id, moved)
 }
 
-/// Requests a move and prints the result.
-pub(super) fn ask(
+/// Prints a move, and what to type next about its task.
+pub(super) fn print(
     context: &Context,
+    session: &Session,
     id: TaskId,
-    actor: &Actor,
-    request: &MoveRequest,
+    moved: Applied,
 ) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    context.refuse_decision_by_run(&store, DecisionRef::Task(id))?;
-    match tasks::move_task(&store, id, actor, request, context.now) {
-        Ok(moved) => show(context, &store, moved, &[&format!("show {id}"), &format!("why {id}")]),
-        Err(error) => context.refused(error),
-    }
+    show(context, session, moved, &[&format!("show {id}"), &format!("why {id}")])
 }
 
 /// Prints the result of a move, and what to type next.
 pub(super) fn show(
     context: &Context,
-    store: &Store,
+    session: &Session,
     moved: Applied,
     next: &[&str],
 ) -> Result<Exit, Failure> {
     let id = moved.stored.task.id;
-    let view = tasks::view_of(store, moved.stored)?;
+    let view = tasks::view_of(session, moved.stored)?;
     context.out.answer(
         || TransitionResponse::made(&view, moved.entry.as_ref()),
         || {

@@ -1,11 +1,12 @@
 //! `banksman pause` and `resume`: switches the start of agents off and on.
 
 use clap::Args;
-use serde_json::json;
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
+use crate::api::status::Switch;
+use crate::ops::capacity;
 
 /// Stop starting agents; running agents continue
 #[derive(Debug, Args)]
@@ -31,11 +32,9 @@ pub(super) fn resume(context: &Context, _: &ResumeArgs) -> Result<Exit, Failure>
 }
 
 fn switch(context: &Context, paused: bool) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    store.set_paused(paused, &context.actor(None).to_string(), context.now)?;
-    let at_work = store.open_runs(None)?.len();
+    let at_work = capacity::set_paused(&context.session()?, paused, context.now)?;
     context.out.answer(
-        || json!({ "paused": paused, "atWork": at_work }),
+        || Switch::new(paused, at_work),
         || match (paused, at_work) {
             (true, 0) => "paused: no agents will start; none is running\n".to_owned(),
             (true, 1) => "paused: no agents will start; 1 running agent continues\n".to_owned(),

@@ -5,12 +5,13 @@ mod render;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, sanitize, sanitize_lines, table};
+use crate::api::prompt::{ListedPrompt, Prompt};
+use crate::api::{self, Problem};
 use crate::ops::prompts::{
     PromptEntry, PromptFinding, find, lint as findings, list as listed, values,
 };
@@ -87,7 +88,7 @@ pub(super) fn run(context: &Context, args: &PromptsArgs) -> Result<Exit, Failure
 fn list(context: &Context) -> Result<Exit, Failure> {
     let list = listed(&of_project(context))?;
     context.out.answer(
-        || json!({ "prompts": list.iter().map(|one| document(context, one)).collect::<Vec<_>>() }),
+        || api::list("prompts", list.iter().map(|one| document(context, one))),
         || {
             let rows: Vec<Vec<Cell>> = list.iter().map(|one| row(context, one)).collect();
             table(&["NAME", "FROM", "ANSWER", "FOR"], &rows)
@@ -109,16 +110,8 @@ fn below_root(context: &Context, path: &Path) -> String {
     path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
 }
 
-fn document(context: &Context, one: &PromptEntry) -> Value {
-    json!({
-        "name": one.name,
-        "told": one.told,
-        "origin": origin(context, one.file.as_deref()),
-        "overridden": one.file.is_some(),
-        "schema": one.schema,
-        "values": one.values,
-        "ok": one.is_sound,
-    })
+fn document<'a>(context: &Context, one: &'a PromptEntry) -> ListedPrompt<'a> {
+    ListedPrompt::new(one, origin(context, one.file.as_deref()))
 }
 
 fn row(context: &Context, one: &PromptEntry) -> Vec<Cell> {
@@ -152,14 +145,12 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     }
     let origin = origin(context, source.file.as_deref());
     context.out.answer(
-        || {
-            json!({
-                "name": source.name,
-                "origin": origin,
-                "text": source.text,
-                "schema": schema.map(|schema| schema.name),
-                "values": built_in.map(values).unwrap_or_default(),
-            })
+        || Prompt {
+            name: &source.name,
+            origin: &origin,
+            schema: schema.map(|schema| schema.name),
+            text: &source.text,
+            values: built_in.map(values).unwrap_or_default(),
         },
         || sanitize_lines(&source.text),
     )?;
@@ -168,22 +159,24 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
 
 fn lint(context: &Context) -> Result<Exit, Failure> {
     let found = findings(&of_project(context))?;
-    let document = |finding: &PromptFinding| {
-        json!({
-            "file": below_root(context, &finding.path),
-            "line": finding.problem.line,
-            "message": finding.problem.message,
-            "help": finding.problem.help,
-        })
-    };
     let line = |PromptFinding { path, problem }: &PromptFinding| {
         let place = below_root(context, path);
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
         format!("{}\n", sanitize(&text))
     };
     context.out.answer(
-        || json!({ "ok": found.is_empty(), "findings": found.iter().map(document).collect::<Vec<_>>() }),
+        || {
+            api::checked(
+                found.is_empty(),
+                "findings",
+                found.iter().map(|one| problem(context, one)),
+            )
+        },
         || found.iter().map(line).collect(),
     )?;
     Ok(if found.is_empty() { Exit::Done } else { Exit::Findings })
+}
+
+fn problem<'a>(context: &Context, finding: &'a PromptFinding) -> Problem<'a> {
+    Problem::at(&below_root(context, &finding.path), &finding.problem)
 }

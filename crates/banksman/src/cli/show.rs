@@ -4,9 +4,9 @@ use banksman_core::failure::FailureClass;
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::time::Instant;
 use clap::Args;
-use serde_json::Value;
 
 use super::arguments::ActorArgs;
 use super::context::Context;
@@ -15,10 +15,10 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{self, Cell, json_line, sanitize, sanitize_lines, table};
 use super::symbols::{first_line, format_cost, format_span, format_tokens, local, progress, style};
-use crate::api::dto::{Run, Task, TaskDetail};
+use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
 use crate::ops::panels::is_review;
-use crate::ops::tasks::{self, TaskView};
+use crate::ops::tasks::{self, TaskPage, TaskView};
 use crate::store::query::{Dependency, Detail, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Stored};
@@ -42,20 +42,15 @@ pub(super) struct ShowArgs {
 const REVIEW_FIELDS: [Field; 2] = [Field::Verdicts, Field::Concerns];
 /// How many children are shown.
 const CHILDREN: usize = 20;
-/// How many runs are shown; `log --run N` finds the others.
-const RUNS: i64 = 20;
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let detail = store.detail(args.id)?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    let allowed_transitions = tasks::allowed_moves(&detail.stored, &actor, context.now);
-    let progress = store.progress(&[args.id])?.remove(&args.id);
+    let session = context.session_as(&args.actor)?;
+    let page = tasks::everything(&session, args.id, context.now)?;
+    let TaskPage { detail, progress, allowed: allowed_transitions, runs: past, children } = page;
     let view = TaskView { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
     let task = Task::from(&view);
-    let past = store.past_runs(args.id, RUNS)?;
     if context.out.json {
-        let runs = past.iter().map(|run| Run::of(args.id, run)).collect();
+        let runs = past.iter().map(|run| Run::new(args.id, run)).collect();
         context.out.json(&TaskDetail { task, allowed_transitions, runs })?;
         return Ok(Exit::Done);
     }
@@ -66,7 +61,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         text.push_str(&format!("\n{}\n", sanitize_lines(detail.stored.task.body.trim_end())));
     }
     if progress.is_some() {
-        text.push_str(&children(context, store.children(args.id)?));
+        text.push_str(&child_table(context, children));
     }
     text.push_str(&runs(args.id, &past, context.now));
     context.out.text(&text)?;
@@ -157,7 +152,7 @@ fn facts(
 }
 
 /// The children in the order of their creation. If there are many, unfinished ones come first.
-fn children(context: &Context, mut children: Vec<Stored>) -> String {
+fn child_table(context: &Context, mut children: Vec<Stored>) -> String {
     children.retain(|child| !is_review(child));
     let all = children.len();
     if all > CHILDREN {

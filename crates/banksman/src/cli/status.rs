@@ -1,16 +1,13 @@
-//! `banksman status`: summarizes the store, running agents and open questions. It never changes
+//! `banksman status`: summarizes the session, running agents and open questions. It never changes
 //! anything.
 
 mod live;
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
@@ -20,20 +17,13 @@ use super::symbols::{
     Symbols, finished_reviews, first_line, format_cost, format_span, format_tokens, kind_named,
     local, progress, style,
 };
-use crate::api::dto;
+use crate::api::status::Status;
 use crate::config::Config;
-use crate::exec::job::JobId;
-use crate::exec::keeper::{KeeperStatus, Stage};
-use crate::exec::site::LocalSite;
-use crate::exec::worktree::mark;
-use crate::exec::worktree::removal::{DiskUse, disk_use};
 use crate::ops::status::{
-    ActiveRun, NeedsPerson, ParentProgress, PendingRetry, StatusSummary, summary,
+    self, ActiveRun, HomeUse, NeedsPerson, ParentProgress, PendingRetry, Stage, StatusPage,
+    StatusSummary,
 };
 use crate::store::query::StateCount;
-
-/// How many files are counted before the disk usage is only a lower bound.
-const DISK_ENTRIES: u64 = 20_000;
 
 /// Show the status: tasks by state, running agents, retries, and what needs you
 #[derive(Debug, Args)]
@@ -48,33 +38,15 @@ pub(super) struct StatusArgs {
     watch: bool,
 }
 
-/// Everything on the page, from the store and from the folders of this machine.
-struct StatusPage {
-    summary: StatusSummary,
-    /// The heartbeats of this machine's runs, by run.
-    heartbeats: BTreeMap<String, KeeperStatus>,
-    home: Home,
-}
-
-/// Worktrees and disk usage of this machine, wherever they are.
-#[derive(Clone, Copy)]
-struct Home {
-    worktrees: usize,
-    disk: DiskUse,
-}
-
 pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     let is_live = args.watch && !context.out.json && io::stdout().is_terminal();
     if is_live && io::stdin().is_terminal() {
-        return live::watch(context, &store);
+        return live::watch(context, &session);
     }
-    let summary = summary(&store)?;
-    let heartbeats = heartbeats(&context.config, &summary);
-    let home = home(&context.config, &summary);
-    let page = StatusPage { summary, heartbeats, home };
+    let page = status::page(&session, &context.config.agents)?;
     context.out.answer(
-        || document(&page),
+        || Status::new(&page, &page.summary, &page.summary.overview),
         || text(context.out.symbols, &context.config, &page, context.now),
     )?;
     let is_empty = page.summary.overview.states.is_empty();
@@ -84,54 +56,6 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     }
     context.out.next(&next);
     Ok(Exit::Done)
-}
-
-fn heartbeats(config: &Config, summary: &StatusSummary) -> BTreeMap<String, KeeperStatus> {
-    let heartbeat = |at_work: &ActiveRun| {
-        let folder = LocalSite::find(&config.agents.home, JobId::Run(at_work.run))?;
-        // A heartbeat that cannot be read is left out.
-        Some((at_work.run.to_string(), folder.heartbeat().ok()??))
-    };
-    summary.at_work.iter().filter_map(heartbeat).collect()
-}
-
-fn home(config: &Config, summary: &StatusSummary) -> Home {
-    let home = &config.agents.home;
-    let repos: Vec<PathBuf> =
-        summary.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
-    // A folder that cannot be read counts as empty.
-    let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
-    let mut disk = disk_use(home, DISK_ENTRIES);
-    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
-    let is_outside = |path: &PathBuf| !path.starts_with(home) && !path.starts_with(&real_home);
-    for path in worktrees.iter().map(|worktree| &worktree.path).filter(|path| is_outside(path)) {
-        let more = disk_use(path, DISK_ENTRIES - disk.entries);
-        disk.bytes += more.bytes;
-        disk.entries += more.entries;
-        disk.complete &= more.complete;
-    }
-    Home { worktrees: worktrees.len(), disk }
-}
-
-fn document(page: &StatusPage) -> Value {
-    let mut document = dto::summary(&page.summary);
-    let running = document["running"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
-    for run in running {
-        let heartbeat = run["run"].as_str().and_then(|name| page.heartbeats.get(name));
-        run["live"] = heartbeat.map_or(Value::Null, |heartbeat| {
-            json!({
-                "stage": heartbeat.stage,
-                "last": heartbeat.last,
-                "lastOutputAt": heartbeat.last_output_at,
-                "tokens": heartbeat.input_tokens + heartbeat.output_tokens,
-                "costMicros": heartbeat.cost_micros,
-            })
-        });
-    }
-    let Home { worktrees, disk } = page.home;
-    document["worktrees"] = json!(worktrees);
-    document["disk"] = json!({ "bytes": disk.bytes, "complete": disk.complete });
-    document
 }
 
 fn text(symbols: Symbols, config: &Config, page: &StatusPage, now: Instant) -> String {
@@ -221,7 +145,7 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
             ),
         );
     }
-    let Home { worktrees, disk } = page.home;
+    let HomeUse { worktrees, disk } = page.home;
     if worktrees > 0 {
         let at_least = if disk.complete { "" } else { "more than " };
         let size = disk.bytes / (1024 * 1024);
@@ -236,7 +160,7 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
 
 fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
     let row = |at_work: &ActiveRun| -> Vec<Cell> {
-        let heartbeat = page.heartbeats.get(&at_work.run.to_string());
+        let heartbeat = page.heartbeats.get(&at_work.run);
         let tokens = heartbeat
             .map(|heartbeat| format_tokens(heartbeat.input_tokens + heartbeat.output_tokens));
         let cost = heartbeat.and_then(|heartbeat| heartbeat.cost_micros).map(format_cost);

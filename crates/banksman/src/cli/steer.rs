@@ -1,20 +1,17 @@
 //! `banksman retry`, `unblock`, `cancel` and `escalate`: the most common moves, by name.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::machine::DELAY_SKIPPED;
 use clap::Args;
-use serde_json::{Map, Value};
 
 use super::arguments::ActorArgs;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::moves;
-use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
-use crate::ops::tasks::{self, MoveRequest};
+use crate::ops::tasks::{self};
 
 /// Retry a failed task
 ///
@@ -79,31 +76,19 @@ pub(super) struct EscalateArgs {
 }
 
 pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    context.refuse_decision_by_run(&store, DecisionRef::Task(args.id))?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    match policy::escalate(&store, args.id, &actor, &args.reason, context.now) {
-        Ok(moved) => moves::show(context, &store, moved, &["decisions"]),
-        Err(error) => context.refused(error),
-    }
+    let session = context.session_as(&args.actor)?;
+    let moved = policy::escalate(&session, args.id, &args.reason, context.now)?;
+    moves::show(context, &session, moved, &["decisions"])
 }
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    context.refuse_decision_by_run(&store, DecisionRef::Task(args.id))?;
-    let known = store.task(args.id)?.lifecycle;
-    let fields = known_fields(&known, &[(Field::Confirmation, args.confirm.as_deref())]);
-    let (id, actor) = (args.id, context.actor(None));
-    match tasks::retry(&store, id, &actor, fields, context.now) {
-        Ok(moved) => {
-            if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == DELAY_SKIPPED) {
-                context.out.say("retrying now instead of waiting");
-            }
-            let next = [format!("show {id}"), format!("why {id}")];
-            moves::show(context, &store, moved, &next.each_ref().map(String::as_str))
-        }
-        Err(error) => context.refused(error),
+    let session = context.session()?;
+    let given = [(Field::Confirmation, args.confirm.as_deref())];
+    let moved = tasks::retry(&session, args.id, &given, context.now)?;
+    if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == DELAY_SKIPPED) {
+        context.out.say("retrying now instead of waiting");
     }
+    moves::print(context, &session, args.id, moved)
 }
 
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
@@ -122,25 +107,7 @@ fn steer(
     trigger: Trigger,
     given: &[(Field, Option<&str>)],
 ) -> Result<Exit, Failure> {
-    let fields = known_fields(&context.store()?.task(id)?.lifecycle, given);
-    let request = MoveRequest {
-        to: None,
-        trigger: Some(trigger.to_string()),
-        fields,
-        key: None,
-        epoch: None,
-        version: None,
-    };
-    moves::ask(context, id, &context.actor(None), &request)
-}
-
-/// Keeps only the fields that the lifecycle declares.
-fn known_fields(lifecycle: &Lifecycle, given: &[(Field, Option<&str>)]) -> Map<String, Value> {
-    let mut fields = Map::new();
-    for (field, value) in given {
-        if let Some(value) = value.filter(|_| lifecycle.has_field(*field)) {
-            fields.insert(field.name_in(lifecycle).to_owned(), Value::from(value));
-        }
-    }
-    fields
+    let session = context.session()?;
+    let moved = tasks::steer(&session, id, trigger, given, context.now)?;
+    moves::print(context, &session, id, moved)
 }

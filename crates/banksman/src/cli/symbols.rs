@@ -165,6 +165,13 @@ pub(crate) fn format_cost(micros: i64) -> String {
     }
 }
 
+/// Tokens and money, each only if there is any.
+pub(crate) fn format_usage(tokens: i64, micros: i64) -> String {
+    let tokens = Some(format_tokens(tokens)).filter(|text| !text.is_empty());
+    let parts = [tokens.map(|tokens| format!("{tokens} tokens")), Some(format_cost(micros))];
+    parts.into_iter().flatten().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
 /// The first line of a text, cut to fit into a table.
 pub(crate) fn first_line(text: &str) -> String {
     const CHARS: usize = 100;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::exit::{Code, Exit};
+use super::exit::Exit;
+use crate::ops::problem::Code;
 
 #[test]
 fn the_command_line_is_consistent() {
@@ -15,5 +16,5 @@ fn no_two_codes_are_the_same() {
     assert_eq!(numbers.len(), Exit::ALL.len());
     let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     assert!(names.is_sorted_by(|first, second| first < second), "{names:?}");
-    assert!(Code::ALL.iter().all(|code| code.exit() != Exit::Done));
+    assert!(Code::ALL.iter().all(|code| Exit::from(*code) != Exit::Done));
 }

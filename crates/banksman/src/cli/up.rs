@@ -10,30 +10,37 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use banksman_core::failure::RetryPolicy;
-use banksman_core::ids::RunId;
+use banksman_core::ids::{RunId, TaskId};
 use banksman_core::machine::RejectReason;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
-use serde_json::json;
 
-use super::attach::{open_window, window_host};
-use super::context::{Context, open, target};
-use super::daily::{DailyNote, NoteUpdate};
+use super::arguments::ActorArgs;
+use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{json_line, sanitize};
 use super::symbols::local_time;
+use crate::api::changes as dto;
+use crate::api::run::{EndedJob, StartedJob, Turn, names};
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
-use crate::engine::wake::{WakeReason, Waker};
-use crate::engine::{Engine, EngineConfig, EngineError, Notice, Project, Projects, TurnReport};
+use crate::engine::wake::{WakeError, WakeReason, Waker};
+use crate::engine::{Engine, EngineConfig, EngineError, Project, Projects, TurnReport};
 use crate::exec::job::{JobId, LOST};
 use crate::exec::lock::lock_within;
 use crate::exec::process::PlainRunner;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
+use crate::ops::daily::note::{DailyNote, NoteUpdate};
+use crate::ops::problem::{Code, Hint, Problem};
+use crate::ops::runs::{open_window, window_host};
+use crate::ops::{OpsError, Session};
+use crate::store::notices::{Channel, NewNotice, Notice, NoticeKind};
 use crate::store::{Store, StoreError};
+
+pub(super) use crate::engine::{PreviewRequest, PromptPreview};
 
 /// The longest sleep of `up`: a node that misses three of them counts as gone.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
@@ -96,9 +103,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    pub(super) fn of(config: &Config) -> Result<Self, Failure> {
-        let target = target(config)?;
-        let store = open(config, &target)?;
+    pub(super) fn of(config: &Config, store: Store) -> Result<Self, Failure> {
         let agents = config.agents.clone();
         let program = env::current_exe().map_err(Failure::Program)?;
         let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
@@ -106,7 +111,8 @@ impl Runtime {
         // Keepers renew their leases in the same store, wherever its address came from. The address
         // may hold a password, so it must not be in their arguments.
         let address = config.store.clone().unwrap_or_default();
-        let site = LocalSite::open(&agents.home, &program)?.with_env(EnvVars::STORE, &address);
+        let site = LocalSite::open(&agents.home, &program).map_err(OpsError::from)?;
+        let site = site.with_env(EnvVars::STORE, &address);
         let environment = Environment::of_process()?;
         let (known, policies) = (RefCell::default(), RefCell::default());
         let projects = ProjectsOnDisk { store: store.clone(), environment, known, policies };
@@ -118,6 +124,26 @@ impl Runtime {
 
     pub(super) fn engine(&self) -> Engine<'_> {
         Engine::new(&self.store, &self.site, &self.projects, &self.engine_config)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Site(error) => Self::Ops(error.into()),
+            EngineError::Mailbox(_) => Problem::new(Code::File, Hint::CheckHome, &error).into(),
+            EngineError::Project { .. } | EngineError::BuiltIn { .. } => {
+                let hint = Hint::from("fix its .banksman/config.toml");
+                Problem::new(Code::Settings, hint, &error).into()
+            }
+        }
+    }
+}
+
+impl From<WakeError> for Failure {
+    fn from(error: WakeError) -> Self {
+        Problem::new(Code::File, Hint::CheckHome, &error).into()
     }
 }
 
@@ -164,52 +190,54 @@ impl Projects for ProjectsOnDisk {
 }
 
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
-    let runtime = Runtime::of(&context.config)?;
+    let session = context.session_or_new(&ActorArgs::default())?;
+    let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let note = DailyNote::of(&context.config);
-    let answers = apply_note_answers(note.as_ref(), &runtime, context.now);
-    let mut pulse = runtime.engine().pulse(context.now)?;
-    update_note(note.as_ref(), &runtime, answers, &mut pulse, context.now);
-    open_windows(context, &pulse);
-    runtime.engine().sweep()?;
-    context.out.answer(|| document(&pulse), || lines(&pulse, context.now))?;
+    let (pulse, notices) = turn(&runtime, note.as_ref(), context.now)?;
+    open_windows(context, &runtime, &pulse);
+    let swept = runtime.engine().sweep(pulse.at);
+    let printed =
+        context.out.answer(|| document(&pulse, &notices), || lines(&pulse, &notices, context.now));
+    delivered(&runtime.store, &notices, &printed, pulse.at)?;
+    printed?;
+    swept?;
     Ok(Exit::Done)
 }
 
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
-    let runtime = Runtime::of(&context.config)?;
+    let session = context.session_or_new(&ActorArgs::default())?;
+    let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let _only = lock_home(&runtime.engine_config.agents.home)?;
-    let mut waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
+    let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     print_start(context, &runtime);
     let note = DailyNote::of(&context.config).map(DailyNote::throttled);
-    let (mut swept, mut alerted) = (Instant(0), Vec::new());
+    let mut swept = Instant(0);
     loop {
         runtime.projects.known.borrow_mut().clear();
         let (now, began) = (clock::now(), clock::monotonic());
-        let answers = apply_note_answers(note.as_ref(), &runtime, now);
-        let sleep = match runtime.engine().pulse(now) {
-            Ok(mut pulse) => {
-                update_note(note.as_ref(), &runtime, answers, &mut pulse, now);
-                open_windows(context, &pulse);
+        let sleep = match turn(&runtime, note.as_ref(), now) {
+            Ok((pulse, notices)) => {
+                open_windows(context, &runtime, &pulse);
                 waker.watch_signals(&pulse.watched);
-                // A fault that lasts has the same alert in every turn.
-                let alerts = pulse.notices.iter().filter(|notice| notice.urgent).cloned().collect();
-                pulse.notices.retain(|notice| !alerted.contains(notice));
-                alerted = alerts;
-                show(context, &pulse, now)?;
+                let printed = show(context, &pulse, &notices, now);
+                // What is not recorded is printed again.
+                if let Err(failure) = delivered(&runtime.store, &notices, &printed, pulse.at) {
+                    context.out.say(&format!("{} {failure}", local_time(now)));
+                }
+                printed?;
                 // The next turn reports a folder that cannot be read.
                 let others = runtime.site.has_others_keepers().unwrap_or(true);
                 let longest = if others { MAX_SLEEP_WITH_OTHER_KEEPERS } else { MAX_SLEEP };
                 sleep_after(&pulse, clock::monotonic().duration_since(began)).min(longest)
             }
-            Err(error) => {
-                let failure = Failure::from(error);
+            Err(failure) => {
                 context.out.say(&format!("{} {failure}", local_time(now)));
                 FAILURE_DELAY
             }
         };
         if now.since(swept) > SWEEP_INTERVAL {
             swept = now;
-            if let Err(error) = runtime.engine().sweep() {
+            if let Err(error) = runtime.engine().sweep(now) {
                 context.out.say(&format!("{} {}", local_time(now), Failure::from(error)));
             }
         }
@@ -219,34 +247,73 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Applies the answers in the daily note before the turn, so that the turn carries them out.
-fn apply_note_answers(note: Option<&DailyNote>, runtime: &Runtime, now: Instant) -> NoteUpdate {
-    note.map(|note| note.update(&runtime.store, now)).unwrap_or_default()
+/// A turn with the daily note before and after it, and the notices that are to be printed now.
+fn turn(
+    runtime: &Runtime,
+    note: Option<&DailyNote>,
+    now: Instant,
+) -> Result<(TurnReport, Vec<Notice>), Failure> {
+    let answers = apply_note_answers(note, runtime, now)?;
+    let mut pulse = runtime.engine().pulse(now)?;
+    let mut notices = runtime.store.take_notices(Channel::Terminal, pulse.at)?;
+    update_note(note, runtime, answers, (&mut pulse, !notices.is_empty()), now)?;
+    notices.extend(runtime.store.take_notices(Channel::Terminal, pulse.at)?);
+    Ok((pulse, notices))
 }
 
-/// Reports the results of the answers, and updates the note with what the turn has changed.
+/// Records that notices were printed, or why not.
+fn delivered(
+    store: &Store,
+    notices: &[Notice],
+    printed: &Result<(), Failure>,
+    now: Instant,
+) -> Result<(), Failure> {
+    if !notices.is_empty() {
+        let sent = printed.as_ref().map_err(ToString::to_string).copied();
+        store.notices_sent(Channel::Terminal, notices, sent, now)?;
+    }
+    Ok(())
+}
+
+/// Applies the answers in the daily note before the turn, so that the turn carries them out.
+fn apply_note_answers(
+    note: Option<&DailyNote>,
+    runtime: &Runtime,
+    now: Instant,
+) -> Result<Option<Span>, Failure> {
+    note.map_or(Ok(None), |note| tell_update(&runtime.store, note.update(&runtime.store, now), now))
+}
+
+/// Writes the notices of an update at once, and returns after what time the note is read again.
+fn tell_update(store: &Store, update: NoteUpdate, now: Instant) -> Result<Option<Span>, Failure> {
+    for (urgent, text) in update.notices {
+        let notice = NewNotice::new(NoticeKind::DailyNote, None, text);
+        store.notice(NewNotice { urgent, ..notice }, store.now(now)?)?;
+    }
+    Ok(update.retry_after)
+}
+
+/// Updates the note with what the turn has changed.
 fn update_note(
     note: Option<&DailyNote>,
     runtime: &Runtime,
-    before: NoteUpdate,
-    pulse: &mut TurnReport,
+    before: Option<Span>,
+    (pulse, has_news): (&mut TurnReport, bool),
     now: Instant,
-) {
-    let Some(note) = note else { return };
-    let is_idle = pulse.ended.is_empty()
+) -> Result<(), Failure> {
+    let Some(note) = note else { return Ok(()) };
+    let is_idle = !has_news
+        && pulse.ended.is_empty()
         && pulse.started.is_empty()
         && pulse.recovered.is_empty()
         && pulse.timers + pulse.effects == 0;
-    let after = if is_idle { NoteUpdate::default() } else { note.update(&runtime.store, now) };
+    let after = if is_idle { None } else { apply_note_answers(Some(note), runtime, now)? };
     pulse.watched.push(note.folder().to_owned());
-    for update in [before, after] {
-        let told = update.notices.into_iter();
-        pulse.notices.extend(told.map(|(urgent, text)| Notice { task: None, urgent, text }));
-        if let Some(retry_after) = update.retry_after.map(|retry_after| pulse.at.plus(retry_after))
-        {
-            pulse.next = Some(pulse.next.map_or(retry_after, |next| next.min(retry_after)));
-        }
+    for retry_after in [before, after].into_iter().flatten() {
+        let at = pulse.at.plus(retry_after);
+        pulse.next = Some(pulse.next.map_or(at, |next| next.min(at)));
     }
+    Ok(())
 }
 
 /// Why `drive` returned.
@@ -260,15 +327,16 @@ pub(super) enum DriveEnd {
 /// Works as `up` does until `is_enough` holds. If an `up` is already running, it only watches.
 pub(super) fn drive(
     context: &Context,
-    mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
+    session: &Session,
+    mut is_enough: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<DriveEnd, Failure> {
-    let runtime = Runtime::of(&context.config)?;
+    let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let only = match lock_home(&runtime.engine_config.agents.home) {
         Ok(lock) => Some(lock),
         Err(Failure::AlreadyUp { .. }) => None,
         Err(failure) => return Err(failure),
     };
-    let mut waker = Waker::hang(&runtime.store, &runtime.site.ended_folder())?;
+    let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     if only.is_some() {
         warn_without_workers(context, &runtime);
     }
@@ -278,14 +346,14 @@ pub(super) fn drive(
                 runtime.projects.known.borrow_mut().clear();
                 let began = clock::monotonic();
                 let pulse = runtime.engine().pulse(clock::now())?;
-                open_windows(context, &pulse);
+                open_windows(context, &runtime, &pulse);
                 waker.watch_signals(&pulse.watched);
-                say_notices(context, &pulse);
+                say_notices(context, &runtime.store, pulse.at)?;
                 sleep_after(&pulse, clock::monotonic().duration_since(began))
             }
             None => MAX_SLEEP,
         };
-        if is_enough(&runtime.store)? {
+        if is_enough()? {
             return Ok(DriveEnd::Enough);
         }
         if waker.wait(sleep) == WakeReason::Stop {
@@ -296,26 +364,28 @@ pub(super) fn drive(
 
 /// Carries out what follows from past events of a manual workflow, without a running `up`. It
 /// starts no agent.
-pub(super) fn follow_up(context: &Context) -> Result<(), Failure> {
-    Runtime::of(&context.config)?.engine().follow_up(clock::now())?;
+pub(super) fn follow_up(context: &Context, session: &Session) -> Result<(), Failure> {
+    let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
+    runtime.engine().follow_up(clock::now())?;
     Ok(())
 }
 
 /// The same until `is_enough` holds, which may be after the first turn.
 pub(super) fn follow_up_until(
     context: &Context,
-    mut is_enough: impl FnMut(&Store) -> Result<bool, Failure>,
+    session: &Session,
+    mut is_enough: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<DriveEnd, Failure> {
-    let runtime = Runtime::of(&context.config)?;
+    let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
     let mut waker = None;
     loop {
         runtime.engine().follow_up(clock::now())?;
-        if is_enough(&runtime.store)? {
+        if is_enough()? {
             return Ok(DriveEnd::Enough);
         }
         // Events between a turn and the first wake-up are found by the next turn.
         let Some(waker) = &waker else {
-            waker = Some(Waker::hang(&runtime.store, &runtime.site.ended_folder())?);
+            waker = Some(Waker::new(&runtime.store, &runtime.site.ended_folder())?);
             continue;
         };
         if waker.wait(MAX_SLEEP_INTERACTIVE) == WakeReason::Stop {
@@ -324,25 +394,47 @@ pub(super) fn follow_up_until(
     }
 }
 
-fn say_notices(context: &Context, pulse: &TurnReport) {
-    for notice in &pulse.notices {
+/// The prompt that an agent would get for a task now.
+pub(super) fn preview(
+    context: &Context,
+    task: TaskId,
+    wish: &PreviewRequest,
+) -> Result<PromptPreview, Failure> {
+    let runtime = Runtime::of(&context.config, context.session()?.engine_store()?)?;
+    let now = runtime.store.now(context.now)?;
+    let rendered = runtime.engine().render(task, wish, now)?;
+    let workers = &runtime.engine_config.workers;
+    let is_known = |name: &str| workers.iter().any(|setup| setup.worker.name == name);
+    Ok(rendered.map_err(|message| match wish.worker.as_deref().filter(|name| !is_known(name)) {
+        Some(_) => OpsError::input(message, "`banksman workers` lists the workers"),
+        None => OpsError::input(message, Hint::Why(task)),
+    })?)
+}
+
+/// Where nobody would see them they stay for the next `up`.
+fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<(), Failure> {
+    if context.out.json || context.out.quiet {
+        return Ok(());
+    }
+    let notices = store.take_notices(Channel::Terminal, now)?;
+    for notice in &notices {
         context.out.say(&sanitize(&notice.text));
     }
+    delivered(store, &notices, &Ok(()), now)
 }
 
 /// A window that cannot be opened is reported and otherwise ignored.
-fn open_windows(context: &Context, pulse: &TurnReport) {
+fn open_windows(context: &Context, runtime: &Runtime, pulse: &TurnReport) {
+    let program = &runtime.engine_config.program;
     let Some(host) = window_host(context.config.windows) else { return };
     for (job, _) in &pulse.started {
         let opened = match job {
-            JobId::Run(run) => open_window(&context.config, host, *run),
+            JobId::Run(run) => open_window(&context.config, program, host, *run),
             JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Look { .. } => Ok(()),
         };
-        if let Err(failure) = opened {
-            context.out.say(&format!(
-                "failed to open a window for {job}: {}",
-                sanitize(&failure.to_string())
-            ));
+        if let Err(error) = opened {
+            let error = sanitize(&error.to_string());
+            context.out.say(&format!("failed to open a window for {job}: {error}"));
         }
     }
     for step in &pulse.manual_steps {
@@ -424,40 +516,39 @@ fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(context: &Context, pulse: &TurnReport, now: Instant) -> Result<(), Failure> {
+fn show(
+    context: &Context,
+    pulse: &TurnReport,
+    notices: &[Notice],
+    now: Instant,
+) -> Result<(), Failure> {
     let idle = pulse.ended.is_empty()
         && pulse.started.is_empty()
         && pulse.recovered.is_empty()
-        && pulse.notices.is_empty();
+        && notices.is_empty();
     if idle {
         return Ok(());
     }
     if context.out.json {
-        return context.out.text(&format!("{}\n", json_line(&document(pulse))));
+        return context.out.text(&format!("{}\n", json_line(&document(pulse, notices))));
     }
-    context.out.text(&lines(pulse, now))
+    context.out.text(&lines(pulse, notices, now))
 }
 
-fn document(pulse: &TurnReport) -> serde_json::Value {
-    let job =
-        |(job, what): &(JobId, String), name: &str| json!({ "job": job.to_string(), name: what });
-    json!({
-        "started": pulse.started.iter().map(|it| job(it, "title")).collect::<Vec<_>>(),
-        "ended": pulse.ended.iter().map(|it| job(it, "outcome")).collect::<Vec<_>>(),
-        "recovered": pulse.recovered.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "timers": pulse.timers,
-        "effects": pulse.effects,
-        "notices": pulse.notices.iter().map(|notice| json!({
-            "task": notice.task.map(|task| task.to_string()),
-            "urgent": notice.urgent,
-            "text": notice.text,
-        })).collect::<Vec<_>>(),
-        "next": pulse.next,
-    })
+fn document<'a>(pulse: &'a TurnReport, notices: &'a [Notice]) -> Turn<'a> {
+    Turn {
+        effects: pulse.effects,
+        ended: pulse.ended.iter().map(EndedJob::new).collect(),
+        next: pulse.next,
+        notices: notices.iter().map(dto::Notice::new).collect(),
+        recovered: names(&pulse.recovered),
+        started: pulse.started.iter().map(StartedJob::new).collect(),
+        timers: pulse.timers,
+    }
 }
 
 /// In the order of a turn: ended runs first, and the runs started in their place last.
-fn lines(pulse: &TurnReport, now: Instant) -> String {
+fn lines(pulse: &TurnReport, notices: &[Notice], now: Instant) -> String {
     let at = local_time(now);
     let mut text = String::new();
     for (job, outcome) in &pulse.ended {
@@ -466,7 +557,7 @@ fn lines(pulse: &TurnReport, now: Instant) -> String {
     for job in &pulse.recovered {
         text.push_str(&format!("{at} recovered {job}\n"));
     }
-    for notice in &pulse.notices {
+    for notice in notices {
         let word = if notice.urgent { "alert    " } else { "notice   " };
         let said = notice.text.split_whitespace().collect::<Vec<_>>().join(" ");
         text.push_str(&format!("{at} {word} {}\n", sanitize(&said)));
@@ -480,10 +571,12 @@ fn lines(pulse: &TurnReport, now: Instant) -> String {
 /// Prints the new expiry, or `lost`, on which the keeper stops. Every other failure may be
 /// temporary.
 pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let answer = match store.renew(args.run, args.ttl, args.progressed, context.now) {
+    let session = context.session()?;
+    let answer = match session.renew(args.run, args.ttl, args.progressed, context.now) {
         Ok(expires_at) => expires_at.to_string(),
-        Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::StaleLease => {
+        Err(OpsError::Store(StoreError::Rejected(rejected)))
+            if rejected.why == RejectReason::StaleLease =>
+        {
             LOST.to_owned()
         }
         Err(error) => return Err(error.into()),
@@ -499,9 +592,9 @@ mod tests {
     #[test]
     fn a_notice_is_one_line() {
         let text = "its policy cannot be used:\n --> policy.yaml:2:1\n  |".to_owned();
-        let notice = Notice { task: None, urgent: true, text };
-        let told =
-            lines(&TurnReport { notices: vec![notice], ..TurnReport::default() }, Instant(0));
+        let kind = NoticeKind::Fault;
+        let notice = Notice { id: 1, kind, task: None, decision: None, urgent: true, text };
+        let told = lines(&TurnReport::default(), &[notice], Instant(0));
         let end = "alert     its policy cannot be used: --> policy.yaml:2:1 |\n";
         assert!(told.ends_with(end), "{told}");
     }

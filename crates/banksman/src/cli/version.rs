@@ -1,11 +1,11 @@
 //! `banksman version`: prints the version of the program.
 
 use clap::Args;
-use serde_json::json;
 
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::Output;
+use crate::api::project::Version;
 
 /// The commit that the program was built from, if the build sets it.
 const COMMIT: Option<&str> = option_env!("BANKSMAN_COMMIT");
@@ -22,7 +22,7 @@ pub(super) fn run(out: Output, _: &VersionArgs) -> Result<Exit, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     out.answer(
-        || json!({ "version": version, "commit": COMMIT, "os": os, "arch": arch }),
+        || Version { arch, commit: COMMIT, os, version },
         || {
             let commit = COMMIT.map(|commit| format!(" ({commit})")).unwrap_or_default();
             format!("banksman {version}{commit} {os}-{arch}\n")

@@ -8,7 +8,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
 use super::symbols::local;
-use crate::api::dto;
+use crate::api::task::Why;
 use crate::ops::why;
 
 /// Explain what a task waits for
@@ -31,8 +31,8 @@ pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
         day: agents.budgets.day,
         task: agents.budgets.task,
     };
-    let why = why::why(&context.store()?, args.id, &bounds, context.now)?;
-    context.out.answer(|| dto::Why::from(&why), || text(&why))?;
+    let why = why::why(&context.session()?, args.id, &bounds, context.now)?;
+    context.out.answer(|| Why::new(&why), || text(&why))?;
     Ok(Exit::Done)
 }
 

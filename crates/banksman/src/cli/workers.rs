@@ -5,13 +5,15 @@ use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output::{Cell, table};
 use super::symbols::{local, rough_span};
+use crate::api;
+use crate::api::worker::{Account, Node as NodeDocument, ResumedAccount};
+use crate::ops::capacity;
 use crate::store::accounts::AccountRow;
 use crate::store::nodes::Node;
 use crate::store::runs::OpenRun;
@@ -69,9 +71,9 @@ struct ResumeArgs {
 }
 
 pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     if let Some(name) = &args.forget {
-        if !store.remove_node(name)? {
+        if !capacity::forget_machine(&session, name)? {
             return Err(Failure::Argument {
                 message: format!("no machine `{name}` is known to this store"),
                 hint: "`banksman workers` lists the machines".to_owned(),
@@ -81,9 +83,9 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Fai
             "removed {name}; other machines take over its runs when their leases expire"
         ));
     }
-    let (nodes, runs) = (store.nodes()?, store.open_runs(None)?);
+    let (nodes, runs) = capacity::machines(&session)?;
     context.out.answer(
-        || json!({ "nodes": nodes.iter().map(|node| node_document(node, &runs, context.now)).collect::<Vec<_>>() }),
+        || api::list("nodes", nodes.iter().map(|node| document(node, &runs, context.now))),
         || text(&nodes, &runs, context.now),
     )?;
     if nodes.is_empty() {
@@ -103,26 +105,8 @@ fn is_gone(node: &Node, now: Instant) -> bool {
     now.since(node.seen_at) > NODE_GONE
 }
 
-fn node_document(node: &Node, runs: &[OpenRun], now: Instant) -> Value {
-    let worker = |worker: &Worker| {
-        json!({
-            "name": worker.name,
-            "capabilities": worker.capabilities,
-            "roles": worker.roles,
-            "cost": worker.cost,
-            "speed": worker.speed,
-            "maxConcurrent": worker.max_concurrent,
-            "account": worker.account,
-            "atWork": running_count(node, worker, runs),
-        })
-    };
-    json!({
-        "name": node.name,
-        "seenAt": node.seen_at,
-        "live": !is_gone(node, now),
-        "capacity": node.capacity,
-        "workers": node.workers.iter().map(worker).collect::<Vec<_>>(),
-    })
+fn document<'a>(node: &'a Node, runs: &[OpenRun], now: Instant) -> NodeDocument<'a> {
+    NodeDocument::new(node, !is_gone(node, now), &|worker| running_count(node, worker, runs))
 }
 
 fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
@@ -153,34 +137,25 @@ pub(super) fn accounts(context: &Context, args: &AccountsArgs) -> Result<Exit, F
         AccountsCommand::List(_) => list(context),
         AccountsCommand::Resume(args) => {
             let name = &args.name;
-            if !context.store()?.resume_account(name)? {
+            if !capacity::resume_account(&context.session()?, name)? {
                 return Err(Failure::Argument {
                     message: format!("the account `{name}` was never paused"),
                     hint: "`banksman accounts list` lists the accounts that were".to_owned(),
                 });
             }
-            context.out.answer(
-                || json!({ "account": name, "paused": false }),
-                || format!("resumed account {name}\n"),
-            )?;
+            context
+                .out
+                .answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))?;
             Ok(Exit::Done)
         }
     }
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
-    let accounts = context.store()?.accounts()?;
+    let accounts = capacity::accounts(&context.session()?)?;
     let now = context.now;
-    let document = |(name, row): &(String, AccountRow)| {
-        json!({
-            "account": name,
-            "pausedUntil": row.paused_until,
-            "reason": row.reason,
-            "probing": row.probing,
-        })
-    };
     context.out.answer(
-        || json!({ "accounts": accounts.iter().map(document).collect::<Vec<_>>() }),
+        || api::list("accounts", accounts.iter().map(Account::new)),
         || match accounts.as_slice() {
             [] => "no account was ever paused\n".to_owned(),
             accounts => paused(accounts, now),

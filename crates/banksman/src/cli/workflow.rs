@@ -10,17 +10,16 @@ mod schema;
 mod simulate;
 mod status;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
+use crate::ops::Session;
 use crate::ops::projects;
-use crate::store::Store;
+use crate::ops::workflows::Params;
 
 /// Check, simulate and run workflows: files of steps and gates
 #[derive(Debug, Args)]
@@ -67,8 +66,8 @@ struct ParamArgs {
 }
 
 impl ParamArgs {
-    fn params(&self) -> Result<BTreeMap<String, Value>, Failure> {
-        let mut params = BTreeMap::new();
+    fn params(&self) -> Result<Params, Failure> {
+        let mut params = Params::new();
         for given in &self.params {
             let Some((name, value)) = given.split_once('=') else {
                 return Err(Failure::Argument {
@@ -76,7 +75,7 @@ impl ParamArgs {
                     hint: "write --param NAME=VALUE".to_owned(),
                 });
             };
-            if params.insert(name.to_owned(), Value::from(value)).is_some() {
+            if params.insert(name.to_owned(), value.into()).is_some() {
                 return Err(Failure::Argument {
                     message: format!("the parameter `{name}` appears twice"),
                     hint: "keep one of them".to_owned(),
@@ -109,10 +108,10 @@ struct FileArgs {
 
 /// The project of the current folder: step ids such as `X-1` repeat across repositories. None
 /// outside all projects.
-fn project_here(context: &Context, store: &Store) -> Result<Option<String>, Failure> {
+fn project_here(context: &Context, session: &Session) -> Result<Option<String>, Failure> {
     match &context.config.project {
         Some(name) => Ok(Some(name.clone())),
-        None => Ok(projects::at(store, &context.config.folder)?),
+        None => Ok(projects::at(session, &context.config.folder)?),
     }
 }
 

@@ -270,6 +270,7 @@ pub(super) fn default_home(store: &str, environment: &Environment) -> String {
 
 /// The machine's name, as the kernel reports it.
 pub(super) fn host_name() -> String {
+    // Outside Linux there is no such file.
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "node".to_owned() } else { name.chars().take(64).collect() }

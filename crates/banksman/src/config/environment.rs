@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::{ConfigError, ancestors};
 
 /// The variables that the program reads itself.
@@ -121,6 +123,12 @@ impl Environment {
     pub fn run(&self) -> Option<String> {
         let marker = self.get(EnvVars::RUN)?;
         Some(marker.split(':').next().unwrap_or_default().chars().take(64).collect())
+    }
+
+    /// The hash of the token of that run. The token itself is kept nowhere.
+    #[must_use]
+    pub fn token_hash(&self) -> Option<Vec<u8>> {
+        Some(Sha256::digest(self.get(EnvVars::TOKEN)?.as_bytes()).to_vec())
     }
 
     /// Whether the terminal shows more than ASCII.

@@ -2,8 +2,8 @@
 //! its end is on record, and begun again if its keeper is lost.
 
 use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Span;
-use serde_json::Map;
 
 use super::assignment::is_cleaned_up_by_another;
 use super::collect::end_in_words;
@@ -60,7 +60,7 @@ impl<'a> Activities<'a> {
         };
         if effect.attempts >= MOST_ATTEMPTS {
             let detail = format!("it was begun {MOST_ATTEMPTS} times in vain. {hindered}");
-            report(self.store, stored, Outcome::Exhausted, detail, Map::new(), turn.now)?;
+            report(self.store, stored, Outcome::Exhausted, detail, Fields::new(), turn.now)?;
             return Ok(EffectResult::Done);
         }
         if let Some(node) = done_elsewhere(stored, self.node) {
@@ -84,7 +84,7 @@ impl<'a> Activities<'a> {
             }
             Err(SpecError::Engine(error)) => Err(error),
             Err(SpecError::Impossible(reason)) => {
-                report(self.store, stored, Outcome::Exhausted, reason, Map::new(), turn.now)?;
+                report(self.store, stored, Outcome::Exhausted, reason, Fields::new(), turn.now)?;
                 Ok(EffectResult::Done)
             }
         }

@@ -5,17 +5,17 @@ use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use std::collections::BTreeSet;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
 use banksman_core::time::Span;
 use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Signal, Workflow};
-use serde_json::Value;
 
 use super::panel::reviews::{name_of, round_of};
 use super::panel::{PanelHandler, prompts};
 use super::planning::{self, Planning, is_planning};
-use super::steps::{StepTask, may_be_laid_out, workflow_of};
+use super::steps::{StepTask, is_workflow, may_be_laid_out, workflow_of};
 use super::{Engine, Project, Result, prompt};
 use crate::config::Agents;
 use crate::exec::job::Verification;
@@ -74,7 +74,7 @@ impl<'a> Assignments<'a> {
         if is_planning(stored) {
             return Ok(Assignment::Plan(Box::new(planning::planning(self.store, stored)?)));
         }
-        if let Some(step) = StepTask::of(stored) {
+        if let Some(step) = StepTask::of(stored)? {
             return Ok(self
                 .step(stored.clone(), step)?
                 .map_or(Assignment::Plain, Assignment::Step));
@@ -90,7 +90,7 @@ impl<'a> Assignments<'a> {
     fn review(&self, review: &Stored, parent: Stored) -> Result<ReviewContext> {
         let timeout = review.lifecycle.time(SettingName::AnswerTimeout);
         let round = round_of(review);
-        let step = StepTask::of(&parent);
+        let step = StepTask::of(&parent)?;
         let mut panel = self.panels.panel_of(&parent, step.as_ref())?;
         // A reviewer that begins a round later than another knows no more than the other.
         panel
@@ -114,7 +114,7 @@ impl<'a> Assignments<'a> {
 
     pub(super) fn step(&self, stored: Stored, step: StepTask) -> Result<Option<Box<StepContext>>> {
         let Some(parent) = stored.task.parent else { return Ok(None) };
-        let flow = workflow_of(&self.store.task(parent)?);
+        let flow = workflow_of(&self.store.task(parent)?)?;
         Ok(flow.map(|flow| Box::new(StepContext { step, flow, stored })))
     }
 
@@ -126,23 +126,19 @@ impl<'a> Assignments<'a> {
         assignment: &Assignment,
         agents: &Agents,
     ) -> Result<Vec<String>> {
-        let own = branch_of(stored, agents);
+        let own = branch_of(stored, agents)?;
         let from: Vec<Stored> = match assignment {
             Assignment::Review(review) => vec![review.parent.clone()],
             Assignment::Step(_) => {
                 let needs = self.store.needs(stored.task.id)?;
                 self.worked_on(needs.iter().map(|need| need.task).collect())?
             }
-            Assignment::Plain if workflow_of(stored).is_some() => {
-                self.worked_on(self.last_steps(stored)?)?
-            }
+            Assignment::Plain if is_workflow(stored) => self.worked_on(self.last_steps(stored)?)?,
             Assignment::Plain | Assignment::Plan(_) => Vec::new(),
         };
-        let mut branches: Vec<String> = from
-            .iter()
-            .map(|step| branch_of(step, agents))
-            .filter(|branch| *branch != own)
-            .collect();
+        let branches = from.iter().map(|step| branch_of(step, agents));
+        let mut branches = branches.collect::<Result<Vec<String>>>()?;
+        branches.retain(|branch| *branch != own);
         branches.sort();
         branches.dedup();
         Ok(branches)
@@ -152,7 +148,8 @@ impl<'a> Assignments<'a> {
     fn last_steps(&self, parent: &Stored) -> Result<Vec<TaskId>> {
         let needs = self.store.needs_of_children(parent.task.id)?;
         let needed: BTreeSet<TaskId> = needs.into_values().flatten().collect();
-        let parts = self.store.children(parent.task.id)?.into_iter().map(|subtask| subtask.task.id);
+        let parts =
+            self.store.all_children(parent.task.id)?.into_iter().map(|subtask| subtask.task.id);
         Ok(parts.filter(|id| !needed.contains(id)).collect())
     }
 
@@ -181,21 +178,22 @@ impl<'a> Assignments<'a> {
 /// Whether another step cleans up the worktree: steps that share one end together, and the last of
 /// those that have worked there does it.
 pub(super) fn is_cleaned_up_by_another(store: &Store, stored: &Stored) -> Result<bool> {
-    let shares = StepTask::of(stored).is_some_and(|step| step.spec.worktree.is_some());
+    let shares = StepTask::of(stored)?.is_some_and(|step| step.spec.worktree.is_some());
     let Some(parent) = stored.task.parent.filter(|_| shares) else { return Ok(false) };
-    let here = place(stored);
+    let here = place(stored)?;
     let has_worked = |step: &Stored| step.task.epoch > 0 || may_be_laid_out(step);
-    let parts = store.children(parent)?;
-    let others = parts.iter().filter(|other| other.task.id > stored.task.id);
-    Ok(others.filter(|other| has_worked(other)).any(|other| place(other) == here))
+    let steps = store.all_children(parent)?;
+    let later = steps.iter().filter(|other| other.task.id > stored.task.id && has_worked(other));
+    let places = later.map(place).collect::<Result<Vec<_>>>()?;
+    Ok(places.contains(&here))
 }
 
 /// The name of a task's worktree, and the text that its branch is named after. Steps that name a
 /// worktree share it.
-pub(super) fn place(stored: &Stored) -> (String, String) {
+pub(super) fn place(stored: &Stored) -> Result<(String, String)> {
     let task = &stored.task;
-    let shared = StepTask::of(stored).and_then(|step| step.spec.worktree);
-    match (shared, task.parent) {
+    let shared = StepTask::of(stored)?.and_then(|step| step.spec.worktree);
+    Ok(match (shared, task.parent) {
         (Some(name), Some(parent)) => {
             let plain =
                 |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -203,12 +201,12 @@ pub(super) fn place(stored: &Stored) -> (String, String) {
             (format!("{parent}-{}", word.trim_matches('-')), name)
         }
         (Some(_) | None, _) => (task.id.to_string(), task.title.clone()),
-    }
+    })
 }
 
-pub(super) fn branch_of(stored: &Stored, agents: &Agents) -> String {
-    let (id, title) = place(stored);
-    names::branch_name(&agents.worktrees.branch, &id, &title)
+pub(super) fn branch_of(stored: &Stored, agents: &Agents) -> Result<String> {
+    let (id, title) = place(stored)?;
+    Ok(names::branch_name(&agents.worktrees.branch, &id, &title))
 }
 
 /// The prompt of a run.

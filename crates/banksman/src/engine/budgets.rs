@@ -3,11 +3,9 @@
 //! One question for each budget, however many tasks wait and nodes look. A turn that ends in
 //! between loses nothing, because the next one decides again on what the store then holds.
 
-use banksman_core::lifecycle::contract::{Purpose, SettingName, Trigger};
-use std::sync::Arc;
-
+use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Setting, builtin};
+use banksman_core::lifecycle::contract::{Purpose, SettingName, Trigger};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::schedule::{
     BudgetAction, BudgetFacts, BudgetLimit, BudgetScope, Ineligible, RequestedBudget, decide_budget,
@@ -16,9 +14,9 @@ use banksman_core::time::{Instant, Span};
 
 use super::event::ask_if_unchanged;
 use super::turn::{Reconciler, Turn};
-use super::{Engine, Result};
+use super::{Engine, Result, definition_for};
 use crate::config::Agents;
-use crate::store::{Add, Definition, Store, scope_name};
+use crate::store::{Add, Store, scope_name};
 
 const DAY_MILLIS: i64 = 86_400_000;
 
@@ -42,7 +40,7 @@ impl<'a> Budgets<'a> {
                 self.store.raise_batch(&batch, request, (from, to), now)?;
             }
             BudgetAction::Ask(budget) => {
-                let request = budget_request(facts, budget, &self.agents.node, now);
+                let request = budget_request(facts, budget, &self.agents.node, now)?;
                 self.store.add_budget_request(facts, request, now)?;
             }
         }
@@ -62,7 +60,12 @@ impl Reconciler for Budgets<'_> {
 }
 
 /// The task that asks a person for more.
-fn budget_request(facts: &BudgetFacts, budget: RequestedBudget, node: &str, now: Instant) -> Add {
+fn budget_request(
+    facts: &BudgetFacts,
+    budget: RequestedBudget,
+    node: &str,
+    now: Instant,
+) -> Result<Add> {
     let overrides = match facts.scope {
         // Days are those of UTC.
         BudgetScope::Day => {
@@ -71,18 +74,16 @@ fn budget_request(facts: &BudgetFacts, budget: RequestedBudget, node: &str, now:
         }
         BudgetScope::Batch(_) | BudgetScope::Task(_) => Overrides::new(),
     };
-    let (lifecycle, source) = builtin::for_purpose(Purpose::Budget, &overrides)
-        .expect("it is sound with any time of at most a day");
     let (title, question) = words(facts, &budget);
     let fields = budget.fields(scope_name(&facts.scope, now), node, question);
-    Add {
+    Ok(Add {
         new: NewTask { title, fields, ..NewTask::default() },
-        definition: Definition { lifecycle: Arc::new(lifecycle), source, overrides },
+        definition: definition_for(Purpose::Budget, overrides)?,
         needs: Vec::new(),
         actor: Actor::system(),
         key: None,
         arrival: None,
-    }
+    })
 }
 
 /// A title with the numbers, and what each answer does.
@@ -125,7 +126,7 @@ mod tests {
             let requests = RequestLog::default();
             let facts = BudgetFacts { scope, limit: Some(limit), used, waiting: most, requests };
             let budget = RequestedBudget { used, limit, more: limit };
-            let asked = budget_request(&facts, budget, "node", Instant(DAY_MILLIS - 1));
+            let asked = budget_request(&facts, budget, "node", Instant(DAY_MILLIS - 1)).unwrap();
             let title = asked.new.title;
             assert!(title.contains("runs: ") && title.contains("time: "), "{title}");
             assert!(title.len() <= limits::TITLE_BYTES, "{title}");

@@ -4,16 +4,16 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::{Activity, Outcome, StateKind};
 use banksman_core::machine::{Event, WaitStatus, waits};
 use banksman_core::time::Instant;
-use serde_json::{Map, Value, json};
 
 use super::event::{ask, report, request};
 use super::panel::PanelHandler;
 use super::planning::{lead_subtasks, update_planned_parent};
 use super::relay::EffectResult;
-use super::steps::{StepTask, Steps, workflow_of};
+use super::steps::{StepTask, Steps, is_workflow};
 use super::turn::Turn;
 use super::{Engine, Result};
 use crate::store::batches::BatchChange;
@@ -45,7 +45,7 @@ impl<'a> Children<'a> {
         };
         let parent = self.store.task(parent)?;
         self.panels.close_reviews(child, turn.now)?;
-        if let Some(step) = StepTask::of(child) {
+        if let Some(step) = StepTask::of(child)? {
             self.steps.log_record(effect, child, &step, &parent)?;
             if is_current(effect, child) {
                 self.steps.moved(child, &step, &parent, turn)?;
@@ -91,7 +91,7 @@ impl<'a> Children<'a> {
             return Ok(());
         }
         if let Some(detail) = self.steps.tripped(parent)? {
-            ask(self.store, parent, Trigger::Trip, [(Field::Problem, json!(detail))], now)?;
+            ask(self.store, parent, Trigger::Trip, [(Field::Problem, Value::from(detail))], now)?;
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> Children<'a> {
         if !is_current(effect, parent) {
             return Ok(EffectResult::Done);
         }
-        if workflow_of(parent).is_none() {
+        if !is_workflow(parent) {
             return lead_subtasks(self.store, effect, parent, now);
         }
         let kind = parent.state().kind;
@@ -157,16 +157,16 @@ impl<'a> Children<'a> {
 }
 
 /// How many children are open and given up, for a lifecycle that has fields for it.
-pub(super) fn child_counts(store: &Store, parent: &Stored) -> Result<Map<String, Value>> {
+pub(super) fn child_counts(store: &Store, parent: &Stored) -> Result<Fields> {
     let declared = |field: Field| parent.lifecycle.has_field(field);
     if !declared(Field::ChildrenOpen) {
-        return Ok(Map::new());
+        return Ok(Fields::new());
     }
     let children = store.count_children(parent.task.id)?;
     let counts =
         [(Field::ChildrenOpen, children.open()), (Field::ChildrenGivenUp, children.given_up)];
     let counts = counts.into_iter().filter(|(field, _)| declared(*field));
-    Ok(counts.map(|(field, count)| parent.entry(field, json!(count))).collect())
+    Ok(counts.map(|(field, count)| parent.entry(field, Value::from(count))).collect())
 }
 
 /// Asks every open child of these kinds for a transition.
@@ -184,7 +184,7 @@ pub(super) fn ask_children(
     });
     let events: Vec<(TaskId, Event)> =
         open.map(|child| (child.task.id, request(child, trigger, []))).collect();
-    store.apply_each(&events, now)?;
+    store.apply_each(&events, None, now)?;
     Ok(())
 }
 

@@ -2,22 +2,23 @@
 
 use banksman_core::failure;
 use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{ActivityReport, Event};
+use banksman_core::machine::{ActivityReport, Broken, Event};
 use banksman_core::receipt::{EndCause, MergeReport, Receipt, Usage};
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, json};
 
 use super::children::child_counts;
 use super::event;
 use super::pulls::PullRequests;
 use super::run_end::RunEnds;
-use super::steps::workflow_of;
+use super::steps::is_workflow;
 use super::turn::{Reconciler, Turn};
 use super::{Engine, Result};
 use crate::exec::job::JobId;
 use crate::exec::site::{JobStatus, Site, SiteError};
-use crate::store::Store;
+use crate::store::notices::{NewNotice, NoticeKind};
+use crate::store::{Store, StoreError};
 
 /// Paths that a conflict names.
 const PATHS: usize = 10;
@@ -59,7 +60,7 @@ impl<'a> Collect<'a> {
         let outcome = match job {
             JobId::Run(run) => self.runs.end(run, &receipt, turn)?,
             JobId::Activity { seq, .. } => self.end_activity(job, seq, &receipt, turn.now)?,
-            JobId::CleanUp { .. } => end_clean_up(job, &receipt, turn),
+            JobId::CleanUp { .. } => end_clean_up(self.store, job, &receipt, turn.now)?,
             JobId::Look { task, .. } => self.pulls.end_look(task, &receipt, turn)?,
         };
         self.site.put_away(job, turn.now)?;
@@ -87,7 +88,10 @@ impl<'a> Collect<'a> {
     /// read: the work counts as lost, and its folder stays for people to look at.
     fn receipt_of(&self, job: JobId, turn: &mut Turn) -> Result<Option<Receipt>> {
         match self.site.look(job) {
-            Ok(JobStatus::Ended(receipt)) => return Ok(Some(*receipt)),
+            Ok(JobStatus::Ended(receipt)) => match of_job(job, *receipt) {
+                Ok(receipt) => return Ok(Some(receipt)),
+                Err(error) => drop(turn.contain::<()>(Some(job.task()), Err(error.into()))?),
+            },
             Ok(JobStatus::Absent | JobStatus::Running) => return Ok(None),
             Ok(JobStatus::Lost) => {}
             Err(error @ SiteError::Receipt { .. }) => {
@@ -120,12 +124,12 @@ impl<'a> Collect<'a> {
             let manual = activity == Some(Activity::Human);
             return Ok(if manual { "laid out" } else { "came late" }.to_owned());
         };
-        let mut fields = Map::new();
+        let mut fields = Fields::new();
         if outcome == Outcome::Merged && stored.lifecycle.has_field(Field::Merged) {
-            fields.extend([stored.entry(Field::Merged, json!(true))]);
+            fields.extend([stored.entry(Field::Merged, Value::from(true))]);
         }
         // For any other task this would count its reviews.
-        if workflow_of(&stored).is_some() {
+        if is_workflow(&stored) {
             fields.extend(child_counts(self.store, &stored)?);
         }
         let entered = stored.task.entered;
@@ -136,13 +140,23 @@ impl<'a> Collect<'a> {
     }
 }
 
-fn end_clean_up(job: JobId, receipt: &Receipt, turn: &mut Turn) -> String {
-    match &receipt.ended {
-        EndCause::Completed => "cleaned up".to_owned(),
+/// A receipt counts for the job that it names and for no other.
+fn of_job(job: JobId, receipt: Receipt) -> Result<Receipt, StoreError> {
+    if receipt.job == job.to_string() {
+        return Ok(receipt);
+    }
+    let what = format!("the receipt in the folder of {job} is that of {}", receipt.job);
+    Err(StoreError::Bug { task: job.task(), broken: Broken(what) })
+}
+
+fn end_clean_up(store: &Store, job: JobId, receipt: &Receipt, now: Instant) -> Result<String> {
+    let end = match &receipt.ended {
+        EndCause::Completed => "cleaned up",
         EndCause::NotPrepared { detail, .. } | EndCause::NotStarted { detail } => {
             let text = format!("the worktree of {} is still there: {detail}", job.task());
-            turn.alert(Some(job.task()), text);
-            "not cleaned up".to_owned()
+            let notice = NewNotice::alert(NoticeKind::CleanUp, Some(job.task()), text);
+            store.notice(notice.once(format!("left-{job}")), now)?;
+            "not cleaned up"
         }
         EndCause::TimedOut
         | EndCause::Stalled
@@ -152,8 +166,9 @@ fn end_clean_up(job: JobId, receipt: &Receipt, turn: &mut Turn) -> String {
         | EndCause::Loop { .. }
         | EndCause::Stopped { .. }
         | EndCause::LeaseLost
-        | EndCause::KeeperLost => "lost".to_owned(),
-    }
+        | EndCause::KeeperLost => "lost",
+    };
+    Ok(end.to_owned())
 }
 
 /// The pause after a hindrance: 10 seconds, and twice as long each time.
@@ -225,5 +240,20 @@ pub(super) fn end_in_words(ended: &EndCause) -> String {
         EndCause::Stopped { by } => format!("it was stopped: {by}"),
         EndCause::LeaseLost => "its lease was lost".to_owned(),
         EndCause::KeeperLost => "its keeper was lost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_of_another_job_does_not_count() {
+        let job: JobId = "r1.2".parse().expect("a job");
+        let receipt = |name: &str| Receipt::new(name, Instant(0), EndCause::Completed);
+        assert!(of_job(job, receipt("r1.2")).is_ok());
+        let error = of_job(job, receipt("r1.1")).expect_err("it is of the run before");
+        let says = "refused to write task t1: the receipt in the folder of r1.2 is that of r1.1";
+        assert_eq!(error.to_string(), says);
     }
 }

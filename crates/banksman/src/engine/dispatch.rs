@@ -3,15 +3,17 @@
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::{CounterName, Trigger};
+use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Ineligible;
 use banksman_core::time::{Instant, Span};
 
-use super::event::ask_if_unchanged;
+use super::event::if_unchanged;
 use super::policy::ask_for_budget;
 use super::run_start::{ClaimedRun, RunStarts, hash_of};
 use super::turn::{Reconciler, Turn};
-use super::{Engine, EngineConfig, NODE_GONE, Result};
-use crate::store::{Claimed, Dispatch, Store};
+use super::{Engine, EngineConfig, Result};
+use crate::store::notices::{NewNotice, NoticeKind};
+use crate::store::{Applied, Claimed, Dispatch, Store, StoreError};
 
 /// The dispatcher reports at most this often that no worker can take a task.
 const UNSERVED_AGAIN: Span = Span(3_600_000);
@@ -30,6 +32,9 @@ impl Reconciler for Dispatcher<'_> {
             let request = self.request(hash_of(&token), turn.now);
             let dispatched = self.store.dispatch(request, turn.now)?;
             (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
+            for (task, error) in dispatched.broken {
+                turn.contain::<()>(Some(task), Err(error.into()))?;
+            }
             let (Some(claimed), Some(worker)) = (dispatched.claimed, dispatched.worker) else {
                 break;
             };
@@ -39,11 +44,11 @@ impl Reconciler for Dispatcher<'_> {
         }
         for (task, reasons) in unserved {
             let detail = reasons.first().map(Ineligible::detail).unwrap_or_default();
-            let reported = self.report_unserved(task, &detail, turn);
+            let reported = self.report_unserved(task, detail, turn.now);
             turn.contain(Some(task), reported)?;
         }
         for over in over_budget {
-            let asked = ask_for_budget(self.store, &over, turn);
+            let asked = ask_for_budget(self.store, &over, turn.now);
             turn.contain(Some(over.task), asked)?;
         }
         Ok(())
@@ -72,22 +77,27 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    fn report_unserved(&self, id: TaskId, detail: &str, turn: &mut Turn) -> Result<()> {
+    fn report_unserved(&self, id: TaskId, detail: String, now: Instant) -> Result<()> {
         let stored = self.store.task(id)?;
         let task = &stored.task;
         let counter = stored.lifecycle.counter_at(CounterName::Unserved);
         let count = counter.and_then(|at| task.counters.get(at));
         let was_reported = count.is_some_and(|count| count.total > 0);
-        let is_due = !was_reported || turn.now.since(task.updated_at) >= UNSERVED_AGAIN;
+        let is_due = !was_reported || now.since(task.updated_at) >= UNSERVED_AGAIN;
         if !is_due || !stored.has_exit(Trigger::NoWorker) {
             return Ok(());
         }
-        if let Some(moved) = ask_if_unchanged(self.store, &stored, Trigger::NoWorker, turn.now)? {
-            let blocked = moved.state().kind == StateKind::Blocked;
+        let unserved = move |moved: &Applied| {
+            let blocked = moved.stored.state().kind == StateKind::Blocked;
             let then =
                 if blocked { "it waits until there is one" } else { "tried again in an hour" };
-            turn.alert(Some(id), format!("nobody can take {id}: {detail}; {then}"));
+            let text = format!("nobody can take {id}: {detail}; {then}");
+            Some(NewNotice::alert(NoticeKind::NoWorker, Some(id), text))
+        };
+        let ask = if_unchanged(&stored, Trigger::NoWorker);
+        match self.store.apply_telling(id, ask, None, now, unserved) {
+            Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        Ok(())
     }
 }

@@ -4,9 +4,9 @@
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::{ActivityReport, Actor, Event, TransitionRequest, WaitStatus, waits};
 use banksman_core::time::Instant;
-use serde_json::{Map, Value};
 
 use super::Result;
 use crate::store::{Store, StoreError, Stored};
@@ -62,9 +62,12 @@ pub(super) fn ask_if_unchanged(
     trigger: Trigger,
     now: Instant,
 ) -> Result<Option<Stored>> {
+    apply(store, stored.task.id, if_unchanged(stored, trigger), now)
+}
+
+pub(super) fn if_unchanged(stored: &Stored, trigger: Trigger) -> Event {
     let version = Some(stored.task.version);
-    let event = Event::Asked(TransitionRequest { version, ..transition(stored, trigger, []) });
-    apply(store, stored.task.id, event, now)
+    Event::Asked(TransitionRequest { version, ..transition(stored, trigger, []) })
 }
 
 /// The report of an activity that used no tokens.
@@ -72,7 +75,7 @@ pub(super) fn outcome(
     stored: &Stored,
     outcome: Outcome,
     detail: String,
-    fields: Map<String, Value>,
+    fields: Fields,
 ) -> ActivityReport {
     let entered = stored.task.entered;
     ActivityReport { entered, outcome, detail, fields, tokens: 0, cost_micros: 0 }
@@ -85,7 +88,7 @@ pub(super) fn report(
     stored: &Stored,
     outcome: Outcome,
     detail: String,
-    fields: Map<String, Value>,
+    fields: Fields,
     now: Instant,
 ) -> Result<bool> {
     let report = self::outcome(stored, outcome, detail, fields);
@@ -111,6 +114,6 @@ pub(super) fn end_wait(store: &Store, stored: Stored, now: Instant) -> Result<St
     if waits(&stored.lifecycle, &stored.task, now) != WaitStatus::Met {
         return Ok(stored);
     }
-    let report = outcome(&stored, Outcome::Met, String::new(), Map::new());
+    let report = outcome(&stored, Outcome::Met, String::new(), Fields::new());
     Ok(store.apply(stored.task.id, Event::Reported(report), None, now)?.stored)
 }

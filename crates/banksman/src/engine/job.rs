@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use banksman_core::failure::{Deliverable, FailureClass};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Task;
 use banksman_core::policy::Action;
 use banksman_core::time::Instant;
-use serde_json::{Value, json};
 
 use super::assignment::{self, Assignment, Assignments, branch_of};
 use super::planning::{context_of, is_spike};
@@ -18,13 +18,13 @@ use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
 use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
-use super::steps::{is_driven_manually, may_be_laid_out, workflow_of};
+use super::steps::{is_driven_manually, is_workflow, may_be_laid_out};
 use super::workers::{agent_setup, evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{AgentRequest, McpServer, PriorUsage};
 use crate::exec::job::{
-    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification, Workspace,
 };
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::exec::worktree::names;
@@ -164,7 +164,7 @@ impl<'a> JobSpecs<'a> {
             counts_earlier: briefing.waited_for_permission,
             before: briefing.before,
             nudge: prompt::nudge(&prompts)?.text,
-            about: json!({ "title": stored.task.title, "body": briefing.body }),
+            about: TaskText { title: stored.task.title.clone(), body: briefing.body.clone() },
             expects: expects(stored),
             commit_message: commit_message(&stored.task),
             evaluator,
@@ -295,7 +295,7 @@ impl<'a> JobSpecs<'a> {
     /// None for a task that never had a worktree.
     pub(super) fn clean_up(&self, stored: &Stored, job: JobId) -> Result<Option<JobSpec>> {
         // A workflow merges in one, and a manual step has one, both without a run.
-        let without_run = workflow_of(stored).is_some() || may_be_laid_out(stored);
+        let without_run = is_workflow(stored) || may_be_laid_out(stored);
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
@@ -329,7 +329,7 @@ impl<'a> JobSpecs<'a> {
             task: stored.task.id.to_string(),
             repo: project.path.clone(),
             worktree,
-            branch: branch_of(stored, &project.agents),
+            branch: branch_of(stored, &project.agents)?,
             produces: self.assignments.produces(stored, assignment, &project.agents)?,
             retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),

@@ -5,7 +5,7 @@
 //! nothing.
 
 use banksman_core::lifecycle::contract::Field;
-use serde_json::{Map, Value, json};
+use banksman_core::lifecycle::expr::{Fields, Value};
 
 use super::steps::is_driven_manually;
 use crate::store::Stored;
@@ -17,8 +17,8 @@ pub(super) fn done_elsewhere<'s>(stored: &'s Stored, node: &str) -> Option<&'s s
 }
 
 /// The fields of a signal that was found on this node.
-pub(super) fn done_here(child: &Stored, node: &str) -> Map<String, Value> {
+pub(super) fn done_here(child: &Stored, node: &str) -> Fields {
     let is_looked_at = is_driven_manually(child) && child.flag(Field::Proof);
-    let node = is_looked_at.then(|| child.entry(Field::DoneOn, json!(node)));
+    let node = is_looked_at.then(|| child.entry(Field::DoneOn, Value::from(node)));
     node.into_iter().collect()
 }

@@ -38,12 +38,17 @@ mod workers;
 pub use preview::{PreviewRequest, PromptPreview};
 pub use project::{Project, Projects};
 pub use prompt::RenderedPrompt;
-pub use turn::{ManualStep, Notice, TurnReport};
+pub use turn::{ManualStep, TurnReport};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::builtin;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::contract::Purpose;
+use banksman_core::lifecycle::problem::Problems;
 use banksman_core::time::{Instant, Span};
 
 use self::budgets::Budgets;
@@ -62,11 +67,8 @@ use crate::config::{Agents, WorkerSetup};
 use crate::exec::mailbox::MailboxError;
 use crate::exec::site::{Site, SiteError};
 use crate::store::conn::DbError;
-use crate::store::{Node, Store, StoreError};
+use crate::store::{Definition, Node, Store, StoreError};
 
-/// Nodes that were not seen for this long do not count as live. Three times the longest sleep of
-/// `up`.
-const NODE_GONE: Span = Span(180_000);
 /// Work that is overdue and cannot be done yet, such as a run that takes its time to end, is not
 /// looked at more often.
 const SHORTEST_SLEEP: Span = Span(50);
@@ -103,6 +105,21 @@ pub enum EngineError {
     Mailbox(#[from] MailboxError),
     #[error("the settings of project {project} cannot be used: {message}")]
     Project { project: String, message: String },
+    #[error(
+        "the built-in lifecycle for the purpose `{purpose}` cannot be used with these settings"
+    )]
+    BuiltIn {
+        purpose: Purpose,
+        #[source]
+        source: Box<Problems>,
+    },
+}
+
+/// The built-in lifecycle of tasks that the engine adds by itself.
+fn definition_for(purpose: Purpose, overrides: Overrides) -> Result<Definition> {
+    let (lifecycle, source) = builtin::for_purpose(purpose, &overrides)
+        .map_err(|source| EngineError::BuiltIn { purpose, source: Box::new(source) })?;
+    Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
 }
 
 impl EngineError {
@@ -162,8 +179,9 @@ impl<'a> Engine<'a> {
         Ok(turn.report)
     }
 
-    /// Begins to remove worktrees that should be gone.
-    pub fn sweep(&self) -> Result<(), EngineError> {
+    /// Begins to remove worktrees that should be gone, and removes old changes and notices.
+    pub fn sweep(&self, now: Instant) -> Result<(), EngineError> {
+        self.store.prune(self.store.now(now)?)?;
         Sweep::new(self).begin_clean_ups()
     }
 
@@ -195,5 +213,24 @@ impl<'a> Engine<'a> {
 
     fn settings(&self) -> Settings<'a> {
         Settings { projects: self.projects, agents: &self.config.agents }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use banksman_core::lifecycle::Setting;
+
+    use super::*;
+
+    #[test]
+    fn settings_that_a_built_in_lifecycle_refuses_are_the_error_of_one_task() {
+        let overrides = Overrides::from([("nonsense".to_owned(), Setting::Number(3.0))]);
+        let refused =
+            definition_for(Purpose::Review, overrides).expect_err("it has no such setting");
+        assert!(
+            matches!(refused, EngineError::BuiltIn { purpose: Purpose::Review, .. }),
+            "{refused}"
+        );
+        assert!(!refused.is_of_database(), "the turn goes on");
     }
 }

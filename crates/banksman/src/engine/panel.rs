@@ -11,20 +11,20 @@ pub(super) mod reviews;
 pub(super) mod roster;
 
 use banksman_core::failure::ProofLevel;
-use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, Trigger};
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Outcome, Since};
 use banksman_core::machine::TimerKind;
-use banksman_core::panel::fields::{
-    CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
-};
 use banksman_core::panel::registry::Reviewer;
-use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
+use banksman_core::panel::summary::{
+    OpenConcern, feedback, open_concerns, suggestions, unresolved,
+};
 use banksman_core::panel::{
     DebateReply, FirstPass, Panel, PanelAction, ReviewAssignment, ReviewStatus, Ruling, next,
 };
 use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use self::reviews::{Invitation, again, child, is_of_this_stay, name_of, record, round_of};
 use self::roster::{reviewers, reviewing_workers, role_of_panel, tags_of};
@@ -37,7 +37,7 @@ use crate::config::{Panels, WorkerSetup};
 use crate::store::{NewChild, Store, Stored};
 
 /// The role whose question the facts of the last run answer.
-const EVALUATOR: &str = "evaluator";
+const EVALUATOR: &str = AgentRole::Evaluator.name();
 
 /// The proof that a run needs for that.
 const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
@@ -64,7 +64,7 @@ impl<'a> PanelHandler<'a> {
         if role == EVALUATOR {
             return self.facts_answer(parent, now);
         }
-        let step = StepTask::of(parent);
+        let step = StepTask::of(parent)?;
         if step.is_some() && is_driven_manually(parent) {
             return Ok(EffectResult::Done);
         }
@@ -74,7 +74,7 @@ impl<'a> PanelHandler<'a> {
                 parent,
                 Ruling::Blocked.outcome(),
                 objection.to_owned(),
-                Map::new(),
+                Fields::new(),
                 now,
             )?;
             return Ok(EffectResult::Done);
@@ -122,7 +122,7 @@ impl<'a> PanelHandler<'a> {
             Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
             None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
         };
-        report(self.store, stored, outcome, detail, Map::new(), now)?;
+        report(self.store, stored, outcome, detail, Fields::new(), now)?;
         Ok(EffectResult::Done)
     }
 
@@ -151,7 +151,7 @@ impl<'a> PanelHandler<'a> {
                 [] => "no reviewers are set up".to_owned(),
                 some => format!("no reviewers: no worker can play {}", some.join(", ")),
             };
-            report(self.store, parent, Ruling::Unavailable.outcome(), detail, Map::new(), now)?;
+            report(self.store, parent, Ruling::Unavailable.outcome(), detail, Fields::new(), now)?;
             return Ok(EffectResult::Done);
         }
         self.invite(parent, &invited, panels, now)?;
@@ -171,7 +171,7 @@ impl<'a> PanelHandler<'a> {
 
     /// The reviews of the panel that the task is in, in the order of their creation.
     fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>> {
-        let mut assignments = self.store.children(parent.task.id)?;
+        let mut assignments = self.store.all_children(parent.task.id)?;
         assignments.retain(|review| {
             review.lifecycle.purpose == Purpose::Review && is_of_this_stay(review, parent)
         });
@@ -229,15 +229,17 @@ impl<'a> PanelHandler<'a> {
             (_, Some(summary)) if !known(Field::ReviewSummary) => format!("{reason}\n\n{summary}"),
             (_, _) => reason.clone(),
         };
-        let concerns: Vec<Value> = open_concerns(panel)
-            .into_iter()
-            .map(|open| {
-                json!({ REVIEWER: open.reviewer, CONCERN: open.concern, RESPONSE: open.response })
+        let concerns = open_concerns(panel).into_iter();
+        let concerns: Vec<Concern<'_>> = concerns
+            .map(|OpenConcern { reviewer, concern, response }| Concern {
+                reviewer,
+                concern,
+                response,
             })
             .collect();
         let fields = [
-            (Field::Verdicts, Some(json!(self.verdicts(assignments, panel)?))),
-            (Field::Concerns, Some(json!(concerns)).filter(|_| !concerns.is_empty())),
+            (Field::Verdicts, Some(value_of(&self.verdicts(assignments, panel)?))),
+            (Field::Concerns, Some(value_of(&concerns)).filter(|_| !concerns.is_empty())),
             (Field::ReviewSummary, summary.map(Value::from)),
             (Field::FailedFor, panel.block_reason().map(Value::from)),
         ];
@@ -246,7 +248,7 @@ impl<'a> PanelHandler<'a> {
         let fields = fields
             .into_iter()
             .filter(|(field, value)| known(*field) && (value.is_some() || kept(*field)));
-        let fields: Map<String, Value> =
+        let fields: Fields =
             fields.map(|(field, value)| parent.entry(field, value.unwrap_or_default())).collect();
         let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
         // A task without room for the texts still gets the ruling.
@@ -274,7 +276,11 @@ impl<'a> PanelHandler<'a> {
     }
 
     /// The verdicts, each with the worker, agent and model behind it.
-    fn verdicts(&self, assignments: &[Stored], panel: &Panel) -> Result<Vec<Value>> {
+    fn verdicts<'p>(
+        &self,
+        assignments: &[Stored],
+        panel: &'p Panel,
+    ) -> Result<Vec<RecordedVerdict<'p>>> {
         let first = assignments.iter().filter(|review| round_of(review) == 0);
         let mut verdicts = Vec::new();
         for ((review, given), suggested) in first.zip(&panel.assignments).zip(suggestions(panel)) {
@@ -286,22 +292,48 @@ impl<'a> PanelHandler<'a> {
                 FirstPass::Missing { why } => (None, Some(why.as_str())),
                 FirstPass::Awaited => (None, Some(OVER_BEFORE)),
             };
-            let mut all = json!({
-                REVIEWER: given.reviewer,
-                VERDICT: standing(given),
-                RATIONALE: rationale,
-                SUGGESTIONS: (!suggested.is_empty()).then_some(suggested),
-                WHY: why,
-                "task": review.task.id.to_string(),
-                "worker": run.map(|run| run.worker.as_str()),
-                "agent": run.and_then(|run| run.agent.as_deref()),
-                "model": setup.and_then(|setup| setup.model.as_deref()),
+            verdicts.push(RecordedVerdict {
+                reviewer: &given.reviewer,
+                verdict: standing(given),
+                rationale,
+                suggestions: suggested,
+                why,
+                task: review.task.id.to_string(),
+                worker: run.map(|run| run.worker.clone()),
+                agent: run.and_then(|run| run.agent.clone()),
+                model: setup.and_then(|setup| setup.model.clone()),
             });
-            all.as_object_mut().into_iter().for_each(|all| all.retain(|_, known| !known.is_null()));
-            verdicts.push(all);
         }
         Ok(verdicts)
     }
+}
+
+/// An entry of the field `concerns`; `core::panel::fields` names the keys for its readers.
+#[derive(Serialize)]
+struct Concern<'a> {
+    reviewer: &'a str,
+    concern: &'a str,
+    response: String,
+}
+
+/// An entry of the field `verdicts`.
+#[derive(Serialize)]
+struct RecordedVerdict<'a> {
+    reviewer: &'a str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rationale: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    task: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
 }
 
 /// Why a concern was withdrawn.

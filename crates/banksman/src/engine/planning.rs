@@ -5,34 +5,33 @@
 //! from there; this module only gathers facts. Everything may be done twice: a subtask is created
 //! under a key, and the states of the subtasks are read each time.
 
-use banksman_core::lifecycle::contract::{Field, Purpose, SettingName, Trigger};
-use std::sync::Arc;
+use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, SettingName, Trigger};
 
 use banksman_core::failure::Deliverable;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Activity, StateKind, builtin};
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
+use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::plan::proposal::{
     Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
-use banksman_core::plan::{OrderedItem, Plan, PlanItem, Subtask};
+use banksman_core::plan::{Confidence, OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::Result;
 use super::children::ask_children;
 use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
 use super::relay::EffectResult;
+use super::{Result, definition_for};
 use crate::prompts::built_in;
 use crate::store::outbox::PendingEffect;
-use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
+use crate::store::{Add, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// The role that is asked for a plan, where the lifecycle has a field for one.
-const PLANNER: &str = "planner";
+const PLANNER: &str = AgentRole::Planner.name();
 /// Transitions that one update may cause, one after the other: more than any lifecycle has states
 /// in a row.
 const MOST_MOVES: usize = 8;
@@ -61,7 +60,7 @@ pub(super) struct Planning {
 pub(super) struct Planned {
     /// Its result in a line.
     pub(super) line: String,
-    pub(super) fields: Map<String, Value>,
+    pub(super) fields: Fields,
     pub(super) body: String,
 }
 
@@ -125,7 +124,8 @@ pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<
     let objections = iteration.objections.clone();
     all.push(iteration);
     all.drain(..all.len().saturating_sub(limits::PLAN_ITERATIONS));
-    let mut fields = vec![(Field::PlanVersion, json!(version)), (Field::PlanHistory, json!(all))];
+    let mut fields =
+        vec![(Field::PlanVersion, Value::from(version)), (Field::PlanHistory, value_of(&all))];
     let shown = match &plan {
         Some(plan) => Some(plan.clone()),
         None => plan_of(stored)?,
@@ -136,17 +136,18 @@ pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<
         Some(plan) => {
             let why = plan.irreducible.trim();
             is_irreducible = !why.is_empty();
-            let why = if is_irreducible { json!(why) } else { Value::Null };
+            let why = if is_irreducible { Value::from(why) } else { Value::Null };
             fields.extend([
-                (Field::Plan, json!(plan)),
+                (Field::Plan, value_of(plan)),
                 (Field::Subtasks, judged(plan)),
-                (Field::Split, json!(plan.is_split())),
+                (Field::Split, Value::from(plan.is_split())),
                 (Field::Irreducible, why),
             ]);
         }
         None => {
-            let parent = json!([{ "id": "plan", "pr_sized": false, "too_big": objections }]);
-            fields.push((Field::Subtasks, parent));
+            let parent =
+                SizedSubtask { id: "plan", too_big: objections.clone(), ..SizedSubtask::default() };
+            fields.push((Field::Subtasks, value_of(&[parent])));
         }
     }
     // A plan that is ready is shown by itself; a person who has to find another way sees all
@@ -166,7 +167,7 @@ pub(super) fn planned_subtasks(store: &Store, parent: &Stored) -> Result<Vec<Sto
     if parent.value(Field::Plan).is_none() {
         return Ok(Vec::new());
     }
-    let mut subtasks = store.children(parent.task.id)?;
+    let mut subtasks = store.all_children(parent.task.id)?;
     subtasks.retain(|subtask| {
         subtask.text(Field::Subtask).is_some() && version_of(subtask) == version_of(parent)
     });
@@ -214,8 +215,9 @@ fn is_answered(store: &Store, parent: &Stored, effect: &PendingEffect) -> Result
 fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
     let Some(plan) = plan_of(parent)? else { return Ok(()) };
     let order = plan.order();
-    let subtasks: Vec<NewChild> = order.iter().map(|placed| subtask(parent, placed)).collect();
-    store.add_children(&subtasks, now)?;
+    let subtasks: Result<Vec<NewChild>> =
+        order.iter().map(|placed| subtask(parent, placed)).collect();
+    store.add_children(&subtasks?, now)?;
     Ok(())
 }
 
@@ -297,24 +299,37 @@ fn reviewed(before: &Stored) -> String {
     format!("Reviewers of {name} said:\n{}\n", clip(&open, ADVICE_BYTES).trim_end())
 }
 
-/// The subtasks with our judgement of their size.
+/// An entry of the field `subtasks`: a subtask with our judgement of its size.
+#[derive(Serialize, Default)]
+struct SizedSubtask<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate_minutes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<Confidence>,
+    pr_sized: bool,
+    too_big: Vec<String>,
+}
+
 fn judged(plan: &Plan) -> Value {
-    let one = |subtask: &Subtask| {
-        let size_problems = subtask.size_problems();
-        json!({
-            "id": subtask.id,
-            "title": subtask.title,
-            "estimate_minutes": subtask.estimate_minutes,
-            "confidence": subtask.confidence,
-            "pr_sized": size_problems.is_empty(),
-            "too_big": size_problems,
-        })
-    };
-    plan.subtasks.iter().map(one).collect()
+    fn one(subtask: &Subtask) -> SizedSubtask<'_> {
+        let too_big = subtask.size_problems();
+        SizedSubtask {
+            id: &subtask.id,
+            title: Some(&subtask.title),
+            estimate_minutes: Some(subtask.estimate_minutes),
+            confidence: Some(subtask.confidence),
+            pr_sized: too_big.is_empty(),
+            too_big,
+        }
+    }
+    value_of(&plan.subtasks.iter().map(one).collect::<Vec<_>>())
 }
 
 /// The task of one item of a plan.
-fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
+fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> Result<NewChild> {
     let task = &parent.task;
     let (version, id) = (version_of(parent), placed.item.id());
     let (title, tags, files) = match placed.item {
@@ -325,13 +340,12 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     let own = tags.iter().filter(|tag| !tag.contains(':') && !task.tags.contains(tag));
     let tags = task.tags.iter().chain(own).take(limits::TAGS).cloned().collect();
     let own = match placed.item {
-        PlanItem::Spike(_) => (Field::Spike, json!(true)),
-        PlanItem::Subtask(_) => (Field::Touches, json!(files)),
+        PlanItem::Spike(_) => (Field::Spike, Value::from(true)),
+        PlanItem::Subtask(_) => (Field::Touches, Value::from(files)),
     };
-    let fields = [(Field::Subtask, json!(id)), (Field::PlanVersion, json!(version)), own];
+    let fields =
+        [(Field::Subtask, Value::from(id)), (Field::PlanVersion, Value::from(version)), own];
     let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
-    let (lifecycle, source) = builtin::for_purpose(Purpose::Subtask, &Overrides::new())
-        .expect("a test checks every lifecycle that ships with the program");
     let new = NewTask {
         title,
         body: item_body(placed.item, version, (&task.id.to_string(), &task.title)),
@@ -346,11 +360,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     let key = format!("part-{}-{version}-{id}", task.id);
     let add = Add {
         new,
-        definition: Definition {
-            lifecycle: Arc::new(lifecycle),
-            source,
-            overrides: Overrides::new(),
-        },
+        definition: definition_for(Purpose::Subtask, Overrides::new())?,
         needs: Vec::new(),
         actor: Actor::system(),
         key: Some(IdempotencyKey::new(&key, &key)),
@@ -358,7 +368,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> NewChild {
     };
     let blocks = placed.blocked_by.iter().map(|at| (*at, Edge::Blocks));
     let informs = placed.informed_by.iter().map(|at| (*at, Edge::Informs));
-    NewChild { add, parent: None, after: blocks.chain(informs).collect() }
+    Ok(NewChild { add, parent: None, after: blocks.chain(informs).collect() })
 }
 
 fn kind_of(subtask: &Stored) -> StateKind {
@@ -396,16 +406,16 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
     let ids: Vec<String> = given_up.iter().map(|subtask| subtask.task.id.to_string()).collect();
     let links: Vec<&str> =
         subtasks.iter().filter_map(|subtask| subtask.text(Field::PrUrl)).collect();
-    let link = if links.is_empty() { Value::Null } else { json!(links.join(" ")) };
-    let problem = if asked.is_empty() { Value::Null } else { json!(problem(&asked)) };
+    let link = if links.is_empty() { Value::Null } else { Value::from(links.join(" ")) };
+    let problem = if asked.is_empty() { Value::Null } else { Value::from(problem(&asked)) };
     [
-        (Field::ChildrenOpen, json!(open)),
-        (Field::ChildrenInReview, json!(in_review)),
-        (Field::ChildrenWaiting, json!(waiting)),
-        (Field::ChildrenDone, json!(done)),
-        (Field::ChildrenGivenUp, json!(asked.len())),
+        (Field::ChildrenOpen, Value::from(open)),
+        (Field::ChildrenInReview, Value::from(in_review)),
+        (Field::ChildrenWaiting, Value::from(waiting)),
+        (Field::ChildrenDone, Value::from(done)),
+        (Field::ChildrenGivenUp, Value::from(asked.len())),
         (Field::ChildrenProblem, problem),
-        (Field::GivenUp, json!(ids)),
+        (Field::GivenUp, Value::from(ids)),
         (Field::PrUrl, link),
     ]
 }

@@ -5,18 +5,19 @@ use banksman_core::failure::{Classification, FailureClass};
 use banksman_core::fence::fence;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::ResolvedName;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateId, Transition};
 use banksman_core::loops::{self, LoopSample};
 use banksman_core::policy::{Action, Grant, PermissionRequest, PolicyGuard};
 use banksman_core::receipt::Receipt;
 use banksman_core::schedule::Ineligible;
-use serde_json::Value;
+use banksman_core::time::Instant;
 
 use super::Result;
 use super::event::by_name;
 use super::project::Settings;
-use super::turn::Turn;
 use crate::config::{Agents, WorkerSetup};
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{OverBudget, PastRun, Store, StoreError, Stored};
 
 /// Records that are searched for a loop: twice as many as the longest loop that a policy may ask
@@ -31,7 +32,7 @@ pub(super) fn allowed(store: &Store, stored: &Stored) -> Result<Vec<Action>> {
 
 /// A task that has used up its own budget asks a person for more, if its lifecycle can ask. If not,
 /// it stays in the queue, and `why` tells.
-pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, turn: &mut Turn) -> Result<()> {
+pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, now: Instant) -> Result<()> {
     let stored = store.task(over.task)?;
     let way = way_to_ask(&stored.lifecycle, stored.task.state);
     let Some((trigger, field)) = way else { return Ok(()) };
@@ -39,13 +40,12 @@ pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, turn: &mut Turn) 
     let text = format!("Over budget: {}", spent.join("; "));
     let words = format!("{text}. To let it go on is to give it as much again.");
     let ask = by_name(trigger, [(field.to_owned(), Value::from(words))]);
-    match store.ask_for_budget(&stored, ask, &over.used, turn.now) {
-        Ok(_) => turn.alert(Some(over.task), text),
+    let notice = NewNotice::alert(NoticeKind::OverBudget, Some(over.task), text);
+    match store.ask_for_budget(&stored, ask, &over.used, notice, now) {
         // The task has moved on, or its guards forbid the transition.
-        Err(StoreError::Rejected(_)) => {}
-        Err(error) => return Err(error.into()),
+        Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
 /// Escalates a task that goes back and forth without anything new to a person, even if this run

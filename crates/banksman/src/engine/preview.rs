@@ -4,12 +4,12 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::{Activity, Outcome, State};
 use banksman_core::machine::{Actor, Claim, Event, StepResult, Task, WaitStatus, step, waits};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::{FirstPass, Panel, ReviewAssignment};
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value};
 
 use super::assignment::{Assignment, Assignments, ReviewContext};
 use super::event::outcome;
@@ -154,8 +154,8 @@ impl<'a> Previews<'a> {
         agents: &Agents,
     ) -> Result<Assignment, SpecError> {
         let panels = &agents.panels;
-        let asked =
-            reviewers(claimed, role_of_panel(claimed), StepTask::of(claimed).as_ref(), panels);
+        let step = StepTask::of(claimed)?;
+        let asked = reviewers(claimed, role_of_panel(claimed), step.as_ref(), panels);
         if let Some(role) = &request.role {
             let known = asked.iter().chain(&panels.named).find(|one| one.name == *role);
             if let Some(reviewer) = known {
@@ -221,7 +221,7 @@ impl<'a> Previews<'a> {
             replies: Vec::new(),
         };
         let reviews = asked.iter().map(review).collect();
-        let gate = match StepTask::of(parent) {
+        let gate = match StepTask::of(parent)? {
             Some(step) => self.assignments.step(with_body.clone(), step)?,
             None => None,
         };
@@ -289,7 +289,7 @@ fn end_wait(stored: &mut Stored, now: Instant) {
     if waits(lifecycle, task, now) != WaitStatus::Met {
         return;
     }
-    let report = outcome(stored, Outcome::Met, String::new(), Map::new());
+    let report = outcome(stored, Outcome::Met, String::new(), Fields::new());
     if let Ok(StepResult::Step(moved)) = step(lifecycle, task, &Event::Reported(report), now) {
         stored.task = moved.task;
     }

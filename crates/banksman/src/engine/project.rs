@@ -50,12 +50,12 @@ impl<'a> Settings<'a> {
 
     pub(super) fn branch_of(&self, stored: &Stored) -> Result<String> {
         let project = self.find(&stored.task.project)?;
-        Ok(branch_of(stored, self.of(project.as_ref())))
+        branch_of(stored, self.of(project.as_ref()))
     }
 
     pub(super) fn worktree_of(&self, stored: &Stored, project: &Project) -> Result<PathBuf> {
         let (home, path) = (&self.agents.home, &project.agents.worktrees.path);
-        let (id, _) = place(stored);
+        let (id, _) = place(stored)?;
         names::worktree_path(path, &project.path, home, &id).map_err(|error| EngineError::Project {
             project: stored.task.project.clone(),
             message: error.to_string(),

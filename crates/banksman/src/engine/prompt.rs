@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AgentRole, Field};
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits;
 use banksman_core::machine::Task;
 use banksman_core::plan::proposal::without_section;
 use banksman_core::prompt::{PromptSection, Truncation, fit};
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{Criterion, Workflow};
-use serde_json::{Map, Value};
 
 use super::assignment::{StepContext, retry_context};
 use super::panel::prompts::advice;
@@ -36,7 +36,7 @@ const TASK_TOOL: &str = "the tool `task` gives all of it";
 pub(super) struct Brief<'a> {
     pub(super) task: &'a Task,
     pub(super) role: &'a str,
-    pub(super) fields: &'a Map<String, Value>,
+    pub(super) fields: &'a Fields,
     /// Earlier runs, the oldest first.
     pub(super) past: &'a [&'a PastRun],
     /// Whether the agent still has its own memory of them.
@@ -128,7 +128,7 @@ pub(super) fn for_planner(
         PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
     ];
     parts.extend(comments(brief.fields));
-    render(prompts, "planner", &parts, |texts| {
+    render(prompts, AgentRole::Planner.name(), &parts, |texts| {
         let [title, body, former, objections, earlier_parts, failures, comments @ ..] = texts
         else {
             return Vec::new();
@@ -247,7 +247,7 @@ pub(super) fn nudge(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
 
 /// `{evidence}` is left for the keeper to fill in.
 pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
-    render(prompts, "evaluator", &[], |_| Vec::new())
+    render(prompts, AgentRole::Evaluator.name(), &[], |_| Vec::new())
 }
 
 /// The earlier failures, the latest last; the oldest are left out first.
@@ -287,7 +287,7 @@ fn earlier(failures: &str) -> String {
 }
 
 /// The texts of reviewers and people about the work.
-fn comments(fields: &Map<String, Value>) -> Vec<PromptSection<'_>> {
+fn comments(fields: &Fields) -> Vec<PromptSection<'_>> {
     let given = COMMENTS.iter().filter_map(|field| fields.get(field.name()));
     let texts = given.filter_map(Value::as_str);
     let mut texts: Vec<&str> = texts.collect();
@@ -351,7 +351,7 @@ mod tests {
     fn rendered(
         task: &Task,
         detail: Option<&str>,
-        fields: &Map<String, Value>,
+        fields: &Fields,
         checks: &Verification,
     ) -> RenderedPrompt {
         let run = PastRun {
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_goes_on_is_told_what_people_said() {
-        let note = Map::from_iter([("note".to_owned(), Value::from("take the green one"))]);
+        let note = Fields::from_iter([("note".to_owned(), Value::from("take the green one"))]);
         let (task, checks) = (task(""), Verification::default());
         let RenderedPrompt { text, template, .. } =
             rendered(&task, Some("which one?"), &note, &checks);
@@ -395,14 +395,15 @@ mod tests {
         let failure = fence("Attempt 1 ended with needs_person: which one?");
         assert!(text.contains("task t7") && text.contains(&failure), "{text}");
         assert!(text.contains(&fence("take the green one")), "{text}");
-        let RenderedPrompt { text, .. } = rendered(&task, Some("which one?"), &Map::new(), &checks);
+        let RenderedPrompt { text, .. } =
+            rendered(&task, Some("which one?"), &Fields::new(), &checks);
         assert!(!text.contains("was said") && !text.contains('{'), "{text}");
     }
 
     #[test]
     fn whatever_is_too_long_is_cut_inside_of_its_marks_and_told() {
         let task = task(&"a line of the body\n".repeat(13_000));
-        let note = Map::from_iter([("note".to_owned(), Value::from("n".repeat(100_000)))]);
+        let note = Fields::from_iter([("note".to_owned(), Value::from("n".repeat(100_000)))]);
         let commands = (0..9_000).map(|at| format!("make check-{at}")).collect();
         let checks = Verification { commands, ..Verification::default() };
         let RenderedPrompt { text, cuts, .. } = rendered(&task, None, &note, &checks);

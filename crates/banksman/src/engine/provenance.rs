@@ -5,12 +5,12 @@
 //! People decide, so a file that a run may have written is no answer, and neither is a file from
 //! before the work was handed over.
 
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::lifecycle::contract::Trigger;
 use std::collections::BTreeSet;
 
 use banksman_core::ids::RunId;
 use banksman_core::machine::Actor;
-use banksman_core::policy::REFUSED;
 use banksman_core::time::{Instant, Span};
 
 use super::{Engine, Result};
@@ -61,7 +61,13 @@ impl<'a> Provenance<'a> {
         };
         let (task, stay) = (child.task.id, child.task.entered);
         let writer = by.name.as_deref().unwrap_or_default();
-        self.store.note(task, &by, REFUSED, &format!("refused-file-{stay}-{writer}"), now)?;
+        self.store.note(
+            task,
+            &by,
+            Note::AnswerRefused,
+            &format!("refused-file-{stay}-{writer}"),
+            now,
+        )?;
         let instead = self.instead(child, trigger)?;
         Ok(Some(format!("it changes nothing: {why}; if it is yours, type: {instead}")))
     }

@@ -7,21 +7,22 @@ use banksman_core::lifecycle::contract::Trigger;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};
-use serde_json::Map;
 
 use super::assignment::branch_of;
 use super::collect::end_in_words;
 use super::job::JobSpecs;
 use super::project::Settings;
-use super::signals::{agent, apply_signal};
+use super::signals::{agent, apply_signal, signal_notice};
 use super::steps::StepTask;
 use super::turn::Turn;
-use super::{Engine, Notice, Project, Result};
+use super::{Engine, Project, Result};
 use crate::exec::job::JobId;
 use crate::exec::repo;
 use crate::exec::site::{JobStatus, Site};
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{Store, Stored};
 
 /// From the start of a step, or from its last push, to the first look; each wait after it is twice
@@ -49,7 +50,7 @@ impl<'a> PullRequests<'a> {
         if !self.settings.worktree_of(child, project)?.join(".git").exists() {
             return Ok(());
         }
-        let branch = branch_of(child, &project.agents);
+        let branch = branch_of(child, &project.agents)?;
         let log = repo::published_log(&project.path, remote, &branch);
         turn.report.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
         // A pull request usually follows a push.
@@ -71,50 +72,40 @@ impl<'a> PullRequests<'a> {
 
     /// Applies what a look has seen. The same commit counts once: a pull request that was open
     /// before the step was sent back does not say that the step is done again.
-    pub(super) fn end_look(
-        &self,
-        task: TaskId,
-        receipt: &Receipt,
-        turn: &mut Turn,
-    ) -> Result<String> {
+    pub(super) fn end_look(&self, task: TaskId, receipt: &Receipt, turn: &Turn) -> Result<String> {
         let child = self.store.task(task)?;
         let (Some(step), Some(mailbox)) =
-            (StepTask::of(&child), self.settings.mailbox(&child.task.project)?)
+            (StepTask::of(&child)?, self.settings.mailbox(&child.task.project)?)
         else {
             return Ok("came late".to_owned());
         };
         let (id, stay) = (&step.spec.id, child.task.entered);
         let evidence = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);
+        let now = turn.now;
         let (text, mark) = match evidence.map(|found| (found, found.signal.as_ref())) {
             None => {
                 let text = format!(
                     "no pull request for {id} can be looked for: {}",
                     end_in_words(&receipt.ended)
                 );
-                (text, format!("{task}#{stay}-unseen"))
+                let mark = format!("{task}#{stay}-unseen");
+                self.store.notice(signal_notice(task, text.clone(), &mark), now)?;
+                (text, mark)
             }
             Some((found, Some(signal))) if signal.found => {
                 let key = format!("pull-{task}-{}", found.head);
-                let what = apply_signal(
-                    self.store,
-                    task,
-                    (agent(), Trigger::Signal, Map::new()),
-                    &key,
-                    turn.now,
-                )?;
                 let name = signal.note.as_deref().unwrap_or("a pull request");
-                (format!("{name} for {id}: {what}"), format!("{task}#{stay}-{}", found.head))
+                let mark = format!("{task}#{stay}-{}", found.head);
+                let ask = (agent(), Trigger::Signal, Fields::new());
+                let told = (format!("{name} for {id}"), mark.as_str());
+                (apply_signal(self.store, task, ask, &key, told, now)?, mark)
             }
             Some(_) => return Ok("nothing yet".to_owned()),
         };
         // A mailbox that cannot be written must not keep the job from being collected.
-        let (is_new, urgent, notice) = match mailbox.record(&step.workflow, turn.now, &text, &mark)
-        {
-            Ok(is_new) => (is_new, false, text.clone()),
-            Err(error) => (true, true, error.to_string()),
-        };
-        if is_new {
-            turn.report.notices.push(Notice { task: Some(task), urgent, text: notice });
+        if let Err(error) = mailbox.record(&step.workflow, now, &text, &mark) {
+            let notice = NewNotice::alert(NoticeKind::Fault, Some(task), error.to_string());
+            self.store.notice(notice.once(format!("unlogged-{mark}")), now)?;
         }
         Ok(text)
     }

@@ -3,7 +3,7 @@
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
-use banksman_core::machine::{Driver, Effect, WaitStatus, hold, waits};
+use banksman_core::machine::{Effect, WaitStatus, waits};
 use banksman_core::time::{Instant, Span};
 
 use super::activity::Activities;
@@ -11,7 +11,7 @@ use super::children::Children;
 use super::event::end_wait;
 use super::panel::PanelHandler;
 use super::turn::{Reconciler, Turn};
-use super::{Engine, Notice, Result};
+use super::{Engine, Result};
 use crate::exec::job::JobId;
 use crate::exec::site::Site;
 use crate::store::outbox::{EffectFailure, PendingEffect};
@@ -19,7 +19,7 @@ use crate::store::{Store, StoreError, Stored};
 
 /// How long others leave an effect alone that this turn has taken: much longer than it takes to do
 /// all of them. If the turn is cut off, they are taken again after this time.
-const HOLD: Span = Span(10_000);
+const TAKEN_FOR: Span = Span(10_000);
 /// Effects that are taken at once.
 const AT_ONCE: i64 = 100;
 /// When an effect that had a fault is tried again, and how often a condition is looked at whose
@@ -51,7 +51,7 @@ pub(super) struct Relay<'a> {
 impl Reconciler for Relay<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         for _ in 0..ROUNDS {
-            let effects = self.store.take_effects(self.node, turn.now, HOLD, AT_ONCE)?;
+            let effects = self.store.take_effects(self.node, turn.now, TAKEN_FOR, AT_ONCE)?;
             if effects.is_empty() {
                 return Ok(());
             }
@@ -93,14 +93,14 @@ impl<'a> Relay<'a> {
             match result.unwrap_or(EffectResult::Later(turn.now.plus(LOOK_AGAIN))) {
                 EffectResult::Done => done.push(effect),
                 EffectResult::Begun(at) => {
-                    self.store.effect_failed(effect, "not yet", EffectFailure::Again(at))?;
+                    let again = EffectFailure::Again(at);
+                    self.store.effect_failed(effect, "not yet", again, turn.now)?;
                 }
                 EffectResult::Later(at) => {
                     self.store.effect_later(effect, at.max(turn.now.plus(Span(1))))?;
                 }
                 EffectResult::Dead(text) => {
-                    self.store.effect_failed(effect, &text, EffectFailure::Dead)?;
-                    turn.alert(Some(effect.task), text);
+                    self.store.effect_failed(effect, &text, EffectFailure::Dead, turn.now)?;
                 }
             }
         }
@@ -122,10 +122,12 @@ impl<'a> Relay<'a> {
                 Ok(EffectResult::Done)
             }
             Effect::CleanUp => self.activities.clean_up(effect, &stored, turn),
-            Effect::Notify => self.notify(turn, &stored, false, ""),
-            Effect::Alert => self.notify(turn, &stored, true, ""),
-            Effect::Remind { age_days } => {
-                self.notify(turn, &stored, false, &format!(", for {age_days} days now"))
+            // An earlier version wrote these; now notices come with their transition.
+            Effect::Notify | Effect::Alert | Effect::Remind { .. } => {
+                let timers = self.store.detail(effect.task)?.timers;
+                let next = timers.first().map(|timer| timer.due);
+                self.store.notice_of_effect(effect, &stored, next, turn.now)?;
+                Ok(EffectResult::Done)
             }
             Effect::TellParent => self.children.moved(effect, &stored, turn),
             Effect::LeadChildren => self.children.lead(effect, &stored, turn.now),
@@ -167,31 +169,5 @@ impl<'a> Relay<'a> {
             }
             Activity::Agent | Activity::Human => Ok(EffectResult::Done),
         }
-    }
-
-    /// Notifies people of a state, with what to type where one of them is asked. A state whose
-    /// children do the work has no question of its own: the children have notices.
-    fn notify(
-        &self,
-        turn: &mut Turn,
-        stored: &Stored,
-        urgent: bool,
-        more: &str,
-    ) -> Result<EffectResult> {
-        let (task, state) = (&stored.task, stored.state());
-        let detail = self.store.detail(task.id)?;
-        let next = detail.timers.first().map(|timer| timer.due);
-        let hold = hold(&stored.lifecycle, task, next);
-        if hold == Driver::Parts {
-            return Ok(EffectResult::Done);
-        }
-        let to_type = match detail.decision {
-            Some(decision) => format!(" (banksman decisions show {})", decision.id),
-            None if hold == Driver::Person => format!(" (banksman why {})", task.id),
-            None => String::new(),
-        };
-        let text = format!("{} is {}{more}: {}{to_type}", task.id, state.name, task.title);
-        turn.report.notices.push(Notice { task: Some(task.id), urgent, text });
-        Ok(EffectResult::Done)
     }
 }

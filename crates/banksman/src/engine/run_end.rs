@@ -1,17 +1,20 @@
 //! The end of a run: judges its receipt, asks the failure policy whether to try again, and hands
 //! all of it to the store as one event.
 
+use std::fmt::Display;
+
 use banksman_core::failure::{
-    self, Classification, FailureClass, PastFailure, ProofLevel, RetryDecision, RunExpectation,
+    self, Classification, Deliverable, FailureClass, PastFailure, ProofLevel, RetryDecision,
+    RunExpectation,
 };
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Outcome, Route};
-use banksman_core::machine::{Finish, RejectReason, Rejected};
+use banksman_core::machine::{Broken, Finish, RejectReason};
 use banksman_core::quota;
 use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value, json};
 
 use super::collect::{end_in_words, receipt_without_keeper};
 use super::job::expects;
@@ -22,6 +25,7 @@ use super::project::Settings;
 use super::turn::Turn;
 use super::{Engine, EngineConfig, Result, workers};
 use crate::exec::job::JobId;
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, local_pull_request};
 
 /// Runs that the failure policy looks back on.
@@ -49,11 +53,22 @@ impl<'a> RunEnds<'a> {
         turn: &mut Turn,
     ) -> Result<String> {
         let receipt = receipt_without_keeper(JobId::Run(run), ended, turn.now);
-        self.end(run, &receipt, turn)
+        self.end_telling(run, &receipt, not_started(run, &receipt.ended), turn)
     }
 
     /// Puts the end of a run on record and returns its outcome in a word.
     pub(super) fn end(&self, run: RunId, receipt: &Receipt, turn: &mut Turn) -> Result<String> {
+        self.end_telling(run, receipt, None, turn)
+    }
+
+    fn end_telling(
+        &self,
+        run: RunId,
+        receipt: &Receipt,
+        notice: Option<NewNotice>,
+        turn: &mut Turn,
+    ) -> Result<String> {
+        let now = turn.now;
         let stored = self.store.task(run.task)?;
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
         let branch = self.settings.branch_of(&stored)?;
@@ -66,22 +81,21 @@ impl<'a> RunEnds<'a> {
         let classification = failure::classify(receipt, &asked);
         let classification =
             escalate_loops(self.store, self.settings, (&stored, receipt), classification, &past)?;
-        let end = self.run_end(&stored, run, receipt, &classification, &past, turn.now)?;
-        if let Some(pause) = &end.pause {
-            let text = format!(
-                "account {} is paused until {}: {}",
-                pause.account, pause.until, pause.reason
-            );
-            turn.alert(Some(run.task), text);
+        let mut end = self.run_end(&stored, run, receipt, &classification, &past, now)?;
+        let proof = proven(run, asked.expects, end.finish.outcome, classification.level);
+        if let Err(error) = proof {
+            end = without_results(end, &error);
+            turn.contain::<()>(Some(run.task), Err(error.into()))?;
         }
+        let end = RunEnd { notice, ..end };
         let outcome = end.finish.outcome.as_str().to_owned();
-        match self.store.end_run(run.task, end.clone(), turn.now) {
+        match self.store.end_run(run.task, end.clone(), now) {
             Ok(_) => Ok(outcome),
             // The run has ended all the same: its task would wait for it forever.
             Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::Invalid => {
                 let bare = without_results(end, &rejected);
                 let outcome = bare.finish.outcome.as_str().to_owned();
-                self.store.end_run(run.task, bare, turn.now)?;
+                self.store.end_run(run.task, bare, now)?;
                 Ok(outcome)
             }
             // Another turn has ended it, or the task has moved on: the store has recorded that.
@@ -149,6 +163,7 @@ impl<'a> RunEnds<'a> {
             input_tokens: reading.map_or(0, |reading| reading.input_tokens),
             output_tokens: reading.map_or(0, |reading| reading.output_tokens),
             answers: reading.is_some() && pause.is_none(),
+            notice: None,
             pause,
         })
     }
@@ -160,7 +175,7 @@ impl<'a> RunEnds<'a> {
         receipt: &Receipt,
         classification: &Classification,
         pause: Option<&PauseRequest>,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Fields> {
         let reading = receipt.reading.as_ref();
         let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
         let (pr_url, pr_head) = self.pull_request(stored, receipt, classification)?;
@@ -169,7 +184,7 @@ impl<'a> RunEnds<'a> {
             (Field::PrHead, pr_head.map(Value::from)),
             (Field::Answer, receipt.answer.clone()),
             (Field::Findings, findings(stored, receipt)),
-            (Field::QuotaResetsAt, resets_at.map(|at| json!(at))),
+            (Field::QuotaResetsAt, resets_at.map(|at| value_of(&at))),
             (
                 Field::SessionId,
                 reading.and_then(|reading| reading.session.clone()).map(Value::from),
@@ -266,15 +281,30 @@ impl<'a> RunEnds<'a> {
 }
 
 /// The end of a run whose results the task cannot take: only its usage is kept.
-fn without_results(end: RunEnd, refused: &Rejected) -> RunEnd {
+fn without_results(end: RunEnd, refused: &dyn Display) -> RunEnd {
     let finish = Finish {
         outcome: Outcome::Exhausted,
         detail: format!("the task cannot take its results: {refused}"),
-        fields: Map::new(),
+        fields: Fields::new(),
         again_at: None,
         ..end.finish
     };
     RunEnd { finish, body: None, class: Some(FailureClass::Model), ..end }
+}
+
+/// A change that succeeded has commits, whatever the agent said.
+fn proven(
+    run: RunId,
+    expects: Deliverable,
+    outcome: Outcome,
+    level: ProofLevel,
+) -> Result<(), StoreError> {
+    let succeeded = outcome == Outcome::Succeeded && expects == Deliverable::Change;
+    if !succeeded || level >= ProofLevel::Observed {
+        return Ok(());
+    }
+    let what = format!("{run} would succeed without a commit");
+    Err(StoreError::Bug { task: run.task, broken: Broken(what) })
 }
 
 /// The last words of an agent that answers a question.
@@ -283,7 +313,30 @@ fn findings(stored: &Stored, receipt: &Receipt) -> Option<Value> {
     text.filter(|text| is_spike(stored) && !text.is_empty()).map(Value::from)
 }
 
+fn not_started(run: RunId, ended: &EndCause) -> Option<NewNotice> {
+    let EndCause::NotStarted { detail } = ended else { return None };
+    let text = format!("{run} could not be started: {detail}");
+    Some(NewNotice::alert(NoticeKind::NotStarted, Some(run.task), text))
+}
+
 /// The end of a run whose task no longer waits for it.
 fn stale_end(ended: &EndCause) -> String {
     if *ended == EndCause::Completed { "came late".to_owned() } else { end_in_words(ended) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_without_a_commit_is_no_success() {
+        let run: RunId = "r1.2".parse().expect("a run");
+        let (done, claimed) = (Outcome::Succeeded, ProofLevel::Claimed);
+        let error = proven(run, Deliverable::Change, done, claimed).expect_err("only a claim");
+        let says = "refused to write task t1: r1.2 would succeed without a commit";
+        assert_eq!(error.to_string(), says);
+        assert!(proven(run, Deliverable::Answer, done, claimed).is_ok());
+        assert!(proven(run, Deliverable::Change, done, ProofLevel::Observed).is_ok());
+        assert!(proven(run, Deliverable::Change, Outcome::Crashed, claimed).is_ok());
+    }
 }

@@ -63,7 +63,6 @@ impl<'a> RunStarts<'a> {
                 turn.report.started.push((JobId::Run(run), claimed.stored.task.title));
             }
             Err(detail) => {
-                turn.alert(Some(run.task), format!("{run} could not be started: {detail}"));
                 self.ends.end_without_receipt(run, EndCause::NotStarted { detail }, turn)?;
             }
         }

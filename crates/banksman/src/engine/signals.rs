@@ -10,11 +10,11 @@ use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Event, TransitionRequest};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
-use serde_json::{Map, Value, json};
 
 use super::assignment::branch_of;
 use super::event::by_name;
@@ -22,12 +22,13 @@ use super::manual::done_here;
 use super::project::Settings;
 use super::provenance::{Provenance, written};
 use super::pulls::PullRequests;
-use super::steps::{StepTask, is_manual, workflow_of};
+use super::steps::{StepTask, is_manual, is_workflow};
 use super::turn::{Reconciler, Turn};
-use super::{Engine, EngineError, Notice, Project, Result};
+use super::{Engine, EngineError, Project, Result};
 use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
 use crate::exec::repo;
-use crate::store::{IdempotencyKey, Store, StoreError, Stored};
+use crate::store::notices::{NewNotice, NoticeKind};
+use crate::store::{Applied, IdempotencyKey, Store, StoreError, Stored};
 
 /// Workflows whose signals are looked for, the latest first.
 const RECENT: i64 = 200;
@@ -90,7 +91,7 @@ impl<'a> Signals<'a> {
     /// Manual steps also signal where they are done: in their worktree, on their branch, at a path
     /// of their own.
     fn look_at_manual_step(&self, child: Stored, turn: &mut Turn) -> Result<()> {
-        let Some(step) = StepTask::of(&child).filter(|_| is_manual(&child)) else { return Ok(()) };
+        let Some(step) = StepTask::of(&child)?.filter(|_| is_manual(&child)) else { return Ok(()) };
         let Some(project) = self.settings.find(&child.task.project)? else { return Ok(()) };
         let waits = Awaiting { step, child };
         match &waits.step.spec.signal {
@@ -109,24 +110,23 @@ impl<'a> Signals<'a> {
         project: &Project,
         turn: &mut Turn,
     ) -> Result<()> {
-        let branch = branch_of(child, &project.agents);
+        let branch = branch_of(child, &project.agents)?;
         let log = repo::branch_log(&project.path, &branch);
         turn.report.watched.extend(log.and_then(|log| log.parent().map(Path::to_owned)));
         let since = child.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", child.task.id);
             let fields = done_here(child, &self.settings.agents.node);
-            let what = apply_signal(
+            let subject = format!("commit {commit} with {mark} for {}", step.spec.id);
+            let text = apply_signal(
                 self.store,
                 child.task.id,
                 (agent(), Trigger::Signal, fields),
                 &key,
+                (subject, &key),
                 turn.now,
             )?;
-            let text = format!("commit {commit} with {mark} for {}: {what}", step.spec.id);
-            if Mailbox::new(&project.path).record(&step.workflow, turn.now, &text, &key)? {
-                turn.notice(Some(child.task.id), text);
-            }
+            Mailbox::new(&project.path).record(&step.workflow, turn.now, &text, &key)?;
         }
         Ok(())
     }
@@ -155,13 +155,14 @@ impl<'a> Signals<'a> {
             let parent = self.store.task(id).map_err(EngineError::from);
             parents.extend(turn.contain(Some(id), parent)?);
         }
-        parents.retain(|parent| parent.task.project == project && workflow_of(parent).is_some());
+        parents.retain(|parent| parent.task.project == project && is_workflow(parent));
         parents.sort_by_key(|parent| parent.state().terminal);
         let mut awaiting = Vec::new();
         for parent in parents {
             let children = self.store.children(parent.task.id).map_err(EngineError::from);
             for child in turn.contain(Some(parent.task.id), children)?.into_iter().flatten() {
-                awaiting.extend(StepTask::of(&child).map(|step| Awaiting { step, child }));
+                let step = turn.contain(Some(child.task.id), StepTask::of(&child))?.flatten();
+                awaiting.extend(step.map(|step| Awaiting { step, child }));
             }
         }
         Ok(awaiting)
@@ -188,68 +189,79 @@ impl<'a> Signals<'a> {
             Content::Done { failed: false, note } => {
                 let note =
                     note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
-                let note = note.map(|note| child.entry(Field::Note, json!(note)));
+                let note = note.map(|note| child.entry(Field::Note, Value::from(note)));
                 let fields =
                     done_here(&child, &self.settings.agents.node).into_iter().chain(note).collect();
                 Some((agent(), Trigger::Signal, fields))
             }
-            Content::Pass { .. } => Some((person(seen), Trigger::Pass, Map::new())),
+            Content::Pass { .. } => Some((person(seen), Trigger::Pass, Fields::new())),
             Content::Fail { note, reason } => {
-                let mut fields = Map::from_iter([child.entry(Field::Feedback, json!(note))]);
-                let reason =
-                    reason.as_ref().map(|reason| child.entry(Field::FailedFor, json!(reason)));
+                let mut fields =
+                    Fields::from_iter([child.entry(Field::Feedback, Value::from(note.as_str()))]);
+                let reason = reason
+                    .as_ref()
+                    .map(|reason| child.entry(Field::FailedFor, Value::from(reason.as_str())));
                 fields.extend(reason);
                 Some((person(seen), objection(&child), fields))
             }
             Content::Done { failed: true, .. } | Content::Unreadable { .. } => None,
         };
-        let (what, urgent) = match ask {
-            Some((actor, trigger, fields)) => {
-                match self.provenance.reason_to_refuse(&child, &actor, trigger, seen, turn.now)? {
-                    Some(refusal) => (refusal, true),
-                    None => {
-                        let key = format!("signal-{}-{}", child.task.id, seen.key());
-                        (
-                            apply_signal(
-                                self.store,
-                                child.task.id,
-                                (actor, trigger, fields),
-                                &key,
-                                turn.now,
-                            )?,
-                            false,
-                        )
-                    }
-                }
+        let (task, now) = (child.task.id, turn.now);
+        let (subject, mark) =
+            (format!("signal {} for {}", seen.path, waits.step.spec.id), seen.mark());
+        let refusal = match &ask {
+            Some((actor, trigger, _)) => {
+                self.provenance.reason_to_refuse(&child, actor, *trigger, seen, now)?
             }
-            None => (complaint(seen), false),
+            None => None,
         };
-        let id = &waits.step.spec.id;
-        let text = format!("signal {} for {id}: {what}", seen.path);
-        if mailbox.record(&waits.step.workflow, turn.now, &text, &seen.mark())? {
-            turn.report.notices.push(Notice { task: Some(child.task.id), urgent, text });
-        }
+        let text = match (ask, refusal) {
+            (Some(ask), None) => {
+                let key = format!("signal-{task}-{}", seen.key());
+                apply_signal(self.store, task, ask, &key, (subject, &mark), now)?
+            }
+            (_, refusal) => {
+                let urgent = refusal.is_some();
+                let what = refusal.unwrap_or_else(|| complaint(seen));
+                let notice = signal_notice(task, format!("{subject}: {what}"), &mark);
+                self.store.notice(NewNotice { urgent, ..notice.clone() }, now)?;
+                notice.text
+            }
+        };
+        mailbox.record(&waits.step.workflow, now, &text, &mark)?;
         mailbox.take_from(place, seen)?;
         Ok(())
     }
 }
 
-/// Asks for the transition of a signal and returns what became of it. A rejection is an answer.
+/// Asks for the transition of a signal and returns what became of it, which is also a notice. A
+/// rejection is an answer. The mark is that of the line in the workflow's log.
 pub(super) fn apply_signal(
     store: &Store,
     id: TaskId,
-    (actor, trigger, fields): (Actor, Trigger, Map<String, Value>),
+    (actor, trigger, fields): (Actor, Trigger, Fields),
     key: &str,
+    (subject, mark): (String, &str),
     now: Instant,
 ) -> Result<String> {
     let ask = TransitionRequest { actor, fields, ..by_name(trigger.name(), []) };
     let key = IdempotencyKey::new(key, key);
-    match store.apply(id, Event::Asked(ask), Some(key), now) {
-        Ok(applied) if applied.replayed => Ok("it was taken before and changes nothing".to_owned()),
-        Ok(_) => Ok(format!("{trigger} taken")),
-        Err(StoreError::Rejected(rejected)) => Ok(format!("it changes nothing: {rejected}")),
-        Err(error) => Err(error.into()),
-    }
+    let taken = format!("{subject}: {trigger} taken");
+    let notice = signal_notice(id, taken.clone(), mark);
+    let tell = move |_: &Applied| Some(notice.clone());
+    let text = match store.apply_telling(id, Event::Asked(ask), Some(key), now, tell) {
+        Ok(applied) if !applied.replayed => return Ok(taken),
+        Ok(_) => format!("{subject}: it was taken before and changes nothing"),
+        Err(StoreError::Rejected(rejected)) => format!("{subject}: it changes nothing: {rejected}"),
+        Err(error) => return Err(error.into()),
+    };
+    // Of its own: what changes nothing now may be taken later.
+    store.notice(signal_notice(id, text.clone(), &format!("{mark}-refused")), now)?;
+    Ok(text)
+}
+
+pub(super) fn signal_notice(task: TaskId, text: String, mark: &str) -> NewNotice {
+    NewNotice::new(NoticeKind::Signal, Some(task), text).once(format!("signal-{task}-{mark}"))
 }
 
 /// Moves away signals that are older than the hand-over of their step: the person who gets the step
@@ -286,7 +298,7 @@ fn places_of(settings: Settings<'_>, child: &Stored, project: &Project) -> Resul
 
 /// The actor behind a signal that a step is done.
 pub(super) fn agent() -> Actor {
-    Actor { role: "agent".to_owned(), name: Some("signal".to_owned()) }
+    Actor { role: Actor::AGENT.to_owned(), name: Some("signal".to_owned()) }
 }
 
 /// The actor behind a signal about a gate.

@@ -4,17 +4,17 @@
 //! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
 //! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
-use banksman_core::lifecycle::contract::{CounterName, Field, Trigger};
+use banksman_core::lifecycle::contract::{CounterName, DrivenBy, Field, Launch, Purpose, Trigger};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::{CounterValue, Event};
 use banksman_core::time::Instant;
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{self, Signal, Workflow};
-use serde_json::json;
 
 use super::event::{ask, request};
 use super::job::JobSpecs;
@@ -29,6 +29,7 @@ use crate::exec::job::JobId;
 use crate::exec::mailbox::Mailbox;
 use crate::exec::process::quoted;
 use crate::exec::site::Site;
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::outbox::PendingEffect;
 use crate::store::{HistoryEntry, Store, Stored};
 
@@ -43,9 +44,11 @@ pub(super) struct StepTask {
 
 impl StepTask {
     /// None for a task that is no step.
-    pub(super) fn of(stored: &Stored) -> Option<Self> {
-        let workflow = stored.text(Field::Workflow)?.to_owned();
-        Some(Self { spec: stored.spec()?, workflow })
+    pub(super) fn of(stored: &Stored) -> Result<Option<Self>> {
+        let workflow = stored.text(Field::Workflow).unwrap_or_default().to_owned();
+        let is_step = stored.lifecycle.purpose == Purpose::Step;
+        let spec = if is_step { stored.data(Field::Spec)? } else { None };
+        Ok(spec.map(|spec| Self { spec, workflow }))
     }
 
     fn gate_id(&self) -> &str {
@@ -53,9 +56,13 @@ impl StepTask {
     }
 }
 
+pub(super) fn is_workflow(stored: &Stored) -> bool {
+    stored.lifecycle.purpose == Purpose::Workflow
+}
+
 /// The workflow as its task holds it: everything but the steps.
-pub(super) fn workflow_of(parent: &Stored) -> Option<Workflow> {
-    parent.spec()
+pub(super) fn workflow_of(parent: &Stored) -> Result<Option<Workflow>> {
+    Ok(if is_workflow(parent) { parent.data(Field::Spec)? } else { None })
 }
 
 /// Whether a person is asked to do the step: the state's offers tell, not its name.
@@ -69,13 +76,13 @@ pub(super) fn is_manual(stored: &Stored) -> bool {
 /// Whether the person who does the step also drives its workflow: nothing is started or laid out
 /// for them.
 pub(super) fn is_driven_manually(stored: &Stored) -> bool {
-    stored.text(Field::StepDriver) == Some("hand")
+    stored.text(Field::StepDriver) == Some(DrivenBy::Person.name())
 }
 
 /// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
 /// engine drives.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
-    stored.text(Field::Launch) == Some("interactive") && !is_driven_manually(stored)
+    stored.text(Field::Launch) == Some(Launch::Interactive.name()) && !is_driven_manually(stored)
 }
 
 /// How often the step's gate has failed.
@@ -133,13 +140,16 @@ impl<'a> Steps<'a> {
 
     /// Logs that a workflow starts or resumes.
     pub(super) fn log_start(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
-        let Some(flow) = workflow_of(parent) else { return Ok(()) };
+        let Some(flow) = workflow_of(parent)? else { return Ok(()) };
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let id = parent.task.id;
         let children = self.store.children(id)?;
         let begins = effect.seq == 1;
         if begins {
-            let steps: Vec<StepTask> = children.iter().filter_map(StepTask::of).collect();
+            let mut steps: Vec<StepTask> = Vec::new();
+            for child in &children {
+                steps.extend(StepTask::of(child)?);
+            }
             let ids: Vec<String> = steps.iter().map(|step| step.spec.id.clone()).collect();
             let gates = || steps.iter().filter_map(|step| step.spec.gate.as_ref());
             let gate_ids: Vec<String> = gates().map(|gate| gate.id.clone()).collect();
@@ -164,7 +174,7 @@ impl<'a> Steps<'a> {
 
     /// Logs that a workflow has ended, or why it waits.
     pub(super) fn log_rest(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
-        let Some(flow) = workflow_of(parent) else { return Ok(()) };
+        let Some(flow) = workflow_of(parent)? else { return Ok(()) };
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let (id, state) = (parent.task.id, &parent.state().name);
         let why = [Field::Reason, Field::Problem].into_iter().find_map(|field| parent.text(field));
@@ -214,7 +224,7 @@ impl<'a> Steps<'a> {
         turn: &mut Turn,
     ) -> Result<()> {
         let (Some(project), Some(flow)) =
-            (self.settings.find(&child.task.project)?, workflow_of(parent))
+            (self.settings.find(&child.task.project)?, workflow_of(parent)?)
         else {
             return Ok(());
         };
@@ -237,7 +247,8 @@ impl<'a> Steps<'a> {
         let again = found.lines().next().map(|found| format!("is not proven ({found}) and "));
         let text =
             format!("{} {}is done by hand: {shown}", step.spec.id, again.unwrap_or_default());
-        turn.notice(Some(child.task.id), text);
+        let notice = NewNotice::new(NoticeKind::ManualStep, Some(child.task.id), text);
+        self.store.notice(notice.once(format!("laid-out-{job}")), turn.now)?;
         if let Some(command) = command {
             let name = child.task.id.to_string();
             turn.report.manual_steps.push(ManualStep {
@@ -320,12 +331,20 @@ impl<'a> Steps<'a> {
         let Some(target) = &back.to else {
             let feedback = child.text(Field::Feedback).unwrap_or_default();
             let reason = format!("gate {} of {} failed: {feedback}", step.gate_id(), step.spec.id);
-            ask(self.store, parent, Trigger::Abort, [(Field::Reason, json!(reason))], turn.now)?;
+            ask(
+                self.store,
+                parent,
+                Trigger::Abort,
+                [(Field::Reason, Value::from(reason))],
+                turn.now,
+            )?;
             return Ok(());
         };
-        let children = self.store.children(parent.task.id)?;
-        let Some(mut flow) = workflow_of(parent) else { return Ok(()) };
-        flow.steps = children.iter().filter_map(Stored::spec).collect();
+        let children = self.store.all_children(parent.task.id)?;
+        let Some(mut flow) = workflow_of(parent)? else { return Ok(()) };
+        for child in &children {
+            flow.steps.extend(StepTask::of(child)?.map(|step| step.spec));
+        }
         let reset: Vec<&str> =
             flow.downstream(target).iter().map(|step| step.id.as_str()).collect();
         let names: BTreeSet<&str> = reset.iter().copied().collect();
@@ -339,7 +358,7 @@ impl<'a> Steps<'a> {
                 let event = if informed.contains(&other.text(Field::Step)) {
                     let before = other.text(Field::RetryContext).unwrap_or_default().to_owned();
                     let context = all.iter().fold(before, |before, one| joined(&before, &one.text));
-                    request(other, Trigger::Reset, [(Field::RetryContext, json!(context))])
+                    request(other, Trigger::Reset, [(Field::RetryContext, Value::from(context))])
                 } else {
                     request(other, Trigger::Reset, [])
                 };
@@ -355,14 +374,14 @@ impl<'a> Steps<'a> {
             let mark = format!("{}#{}-back", child.task.id, child.task.entered);
             mailbox.record(&step.workflow, turn.now, &text, &mark)?;
         }
-        self.store.apply_each(&events, turn.now)?;
-        turn.notice(Some(child.task.id), text);
+        let notice = NewNotice::new(NoticeKind::SentBack, Some(child.task.id), text);
+        self.store.apply_each(&events, Some(notice), turn.now)?;
         Ok(())
     }
 
     /// Why the breaker of a workflow trips, if it does.
     pub(super) fn tripped(&self, parent: &Stored) -> Result<Option<String>> {
-        let Some(Workflow { breaker, .. }) = workflow_of(parent) else { return Ok(None) };
+        let Some(Workflow { breaker, .. }) = workflow_of(parent)? else { return Ok(None) };
         if breaker.cost_micros.is_none() && breaker.failures.is_none() {
             return Ok(None);
         }
@@ -390,15 +409,15 @@ impl<'a> Steps<'a> {
         let counted = self.store.count_children(parent.task.id)?;
         let failures = self.failures_of(parent)?;
         let fields = [
-            (Field::ForgivenFailures, json!(failures)),
-            (Field::ForgivenCost, json!(counted.cost_micros)),
+            (Field::ForgivenFailures, Value::from(failures)),
+            (Field::ForgivenCost, Value::from(counted.cost_micros)),
         ];
         ask(self.store, parent, Trigger::Led, fields, now)?;
         Ok(())
     }
 
     fn failures_of(&self, parent: &Stored) -> Result<i64> {
-        let children = self.store.children(parent.task.id)?;
+        let children = self.store.all_children(parent.task.id)?;
         Ok(children.iter().map(|child| i64::from(rounds(child))).sum())
     }
 }

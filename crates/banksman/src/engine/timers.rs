@@ -27,10 +27,7 @@ impl Reconciler for Timers<'_> {
                 break;
             }
         }
-        for account in self.store.end_pauses(turn.now)? {
-            let text = format!("the pause of account {account} is over; one run tries first");
-            turn.notice(None, text);
-        }
+        self.store.end_pauses(turn.now)?;
         Ok(())
     }
 }

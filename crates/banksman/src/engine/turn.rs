@@ -4,32 +4,25 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::Actor;
+use banksman_core::lifecycle::contract::Note;
+use banksman_core::machine::{Actor, Event, HistoryNote};
 use banksman_core::time::{Instant, Span};
+use sha2::{Digest, Sha256};
 
 use super::{EngineError, Result};
 use crate::exec::job::JobId;
-use crate::store::Store;
+use crate::store::notices::{NewNotice, NoticeKind};
+use crate::store::{IdempotencyKey, Store, hex};
 
 /// After a fault the next turn comes after this time at the latest.
 const RETRY_FAULT: Span = Span(5_000);
 /// The history of a task has one record of the same reconciler's faults within this time.
 const SAME_FAULT: Span = Span(60 * 60_000);
-/// What the record is called.
-const FAULT: &str = "engine_fault";
 
 /// A part of a turn that closes the gap between what the store wants and what is there.
 pub(super) trait Reconciler {
     /// Passes the fault of one task to [`Turn::contain`] and goes on; an error ends this reconciler.
     fn run_once(&self, turn: &mut Turn) -> Result<()>;
-}
-
-/// A message to people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    pub task: Option<TaskId>,
-    pub urgent: bool,
-    pub text: String,
 }
 
 /// A manual step, for a window in front of the person who does it.
@@ -56,7 +49,6 @@ pub struct TurnReport {
     pub effects: usize,
     /// Faults of single tasks that the turn went on without.
     pub faults: usize,
-    pub notices: Vec<Notice>,
     pub manual_steps: Vec<ManualStep>,
     /// Folders in which a signal may appear at any time.
     pub watched: Vec<PathBuf>,
@@ -90,14 +82,6 @@ impl Turn {
         }
     }
 
-    pub(super) fn notice(&mut self, task: Option<TaskId>, text: String) {
-        self.report.notices.push(Notice { task, urgent: false, text });
-    }
-
-    pub(super) fn alert(&mut self, task: Option<TaskId>, text: String) {
-        self.report.notices.push(Notice { task, urgent: true, text });
-    }
-
     pub(super) fn look_at(&mut self, at: Instant) {
         self.report.next = Some(self.report.next.map_or(at, |next| next.min(at)));
     }
@@ -115,27 +99,35 @@ impl Turn {
             Err(error) => {
                 self.report.faults += 1;
                 self.look_at(self.now.plus(RETRY_FAULT));
-                if self.is_new_fault(task)? {
-                    self.alert(task, with_causes(&error));
-                }
+                self.record_fault(task, with_causes(&error))?;
                 Ok(None)
             }
         }
     }
 
-    /// Puts a fault into the history of its task. False if the same is there already. A task that
-    /// cannot be written, because it is damaged itself, has new faults only.
-    fn is_new_fault(&self, task: Option<TaskId>) -> Result<bool> {
-        let Some(task) = task else { return Ok(true) };
-        let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
-        let key = format!("fault-{task}-{}-{}", self.reconciler, self.now.0 / SAME_FAULT.0);
-        match self.store.note(task, &actor, FAULT, &key, self.now) {
-            Ok(applied) => Ok(!applied.replayed),
-            Err(error) => {
-                let error = EngineError::from(error);
-                if error.is_of_database() { Err(error) } else { Ok(true) }
+    /// Puts a fault into the history of its task, once an hour, with a notice. Another fault of the
+    /// same hour has the notice only, and so has a task that is damaged itself.
+    fn record_fault(&self, task: Option<TaskId>, text: String) -> Result<()> {
+        let hour = self.now.0 / SAME_FAULT.0;
+        let of = task.map_or_else(String::new, |task| task.to_string());
+        let key = format!("fault-{of}-{}-{hour}", self.reconciler);
+        let hash = hex(&Sha256::digest(text.as_bytes())[..8]);
+        let notice = NewNotice::alert(NoticeKind::Fault, task, text).once(format!("{key}-{hash}"));
+        if let Some(task) = task {
+            let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
+            let note =
+                Event::Noted(HistoryNote { actor, trigger: Note::EngineFault.name().to_owned() });
+            let (told, key) = (notice.clone(), Some(IdempotencyKey::new(&key, &key)));
+            let noted =
+                self.store.apply_telling(task, note, key, self.now, move |_| Some(told.clone()));
+            match noted.map_err(EngineError::from) {
+                Ok(applied) if !applied.replayed => return Ok(()),
+                Err(error) if error.is_of_database() => return Err(error),
+                // There is a record of this hour, or the task cannot be written.
+                Ok(_) | Err(_) => {}
             }
         }
+        Ok(self.store.notice(notice, self.now)?)
     }
 }
 

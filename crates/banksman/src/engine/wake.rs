@@ -52,7 +52,7 @@ pub struct Waker {
 
 impl Waker {
     /// `ended` is the folder in which keepers leave a marker when their job is over.
-    pub fn hang(store: &Store, ended: &Path) -> Result<Self, WakeError> {
+    pub fn new(store: &Store, ended: &Path) -> Result<Self, WakeError> {
         let (sender, receiver) = mpsc::channel();
         listen_to_store(store.clone(), sender.clone());
         listen_to_signals(sender.clone())?;

@@ -1,12 +1,13 @@
 //! Workers: the agent that each runs, those of all live nodes, and the one that judges what the
 //! facts leave open.
 
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AgentRole, Field};
+use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 
 use super::job::prompts_of;
-use super::{NODE_GONE, Project, Result, prompt};
+use super::{Project, Result, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{AgentKind, AgentSetup};
 use crate::exec::job::{Evaluator, StepJudge, Verification};
@@ -14,7 +15,7 @@ use crate::prompts::{PromptError, Prompts};
 use crate::store::{Store, Stored};
 
 /// Roles of workers that may say whether a criterion is met.
-const JUDGES: [&str; 2] = ["evaluator", "reviewer"];
+const JUDGES: [AgentRole; 2] = [AgentRole::Evaluator, AgentRole::Reviewer];
 
 /// The workers of all live nodes.
 pub(super) fn live_workers(store: &Store, now: Instant) -> Result<Vec<Worker>> {
@@ -80,7 +81,8 @@ fn judge_beside<'w>(
     workers: &'w [WorkerSetup],
     doer: Option<&WorkerSetup>,
 ) -> Option<&'w WorkerSetup> {
-    let may_judge = |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role));
+    let may_judge =
+        |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role.name()));
     let is_doer =
         |setup: &&WorkerSetup| doer.is_some_and(|doer| doer.worker.name == setup.worker.name);
     workers.iter().filter(may_judge).min_by_key(is_doer)

@@ -6,8 +6,10 @@
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use banksman_core::globs::PathGlob;
+use banksman_core::time::Instant;
 
 /// The most entries compared with one pattern: a large checkout with build output.
 const MAX_ENTRIES: usize = 300_000;
@@ -84,6 +86,7 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
     let mut seen = 0;
     while let Some(next) = waiting.pop() {
         let Ok(entries) = fs::read_dir(folder.join(&next)) else { continue };
+        // What cannot be listed cannot be named either.
         for entry in entries.flatten() {
             seen += 1;
             if seen > MAX_ENTRIES {
@@ -102,6 +105,12 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
         }
     }
     found
+}
+
+/// When a file was last changed, by this machine's clock.
+pub(in crate::exec) fn changed_at(metadata: &fs::Metadata) -> Option<Instant> {
+    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok().map(Instant)
 }
 
 /// A link to a folder does not count: following it might never end.

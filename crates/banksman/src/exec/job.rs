@@ -13,7 +13,6 @@ use banksman_core::ids::{NotAnId, RunId, TaskId};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::agent::{AgentRequest, AgentSetup, PriorUsage};
 
@@ -165,6 +164,13 @@ pub enum JobWork {
     Look,
 }
 
+/// What a task says, for the tools of its agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskText {
+    pub body: String,
+    pub title: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
     pub setup: AgentSetup,
@@ -173,8 +179,7 @@ pub struct AgentWork {
     pub before: PriorUsage,
     /// The prompt for an agent that has stalled.
     pub nudge: String,
-    /// The task's title and body, for the agent's tools.
-    pub about: Value,
+    pub about: TaskText,
     /// What the run must produce.
     pub expects: Deliverable,
     pub checks: Verification,

@@ -247,6 +247,7 @@ impl Keeper {
             if now >= until {
                 return;
             }
+            // Whatever it asks for, the processes are being ended already.
             drop(self.tick(now));
             self.wait(until, None);
         }

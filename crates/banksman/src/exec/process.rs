@@ -245,6 +245,7 @@ impl Running {
     /// Cleans up after an error, which matters more than a failure here.
     fn end(&mut self) {
         if self.kill().is_ok() {
+            // The error that led here is told; a child that cannot be reaped adds nothing to it.
             drop(self.child.wait());
         }
     }

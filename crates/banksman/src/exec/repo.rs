@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use banksman_core::time::Instant;
+
+use super::files::changed_at;
 
 /// A larger file does not belong to git.
 const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
@@ -70,10 +71,7 @@ pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf>
 /// When a branch was last pushed or fetched, by this machine's clock.
 #[must_use]
 pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
-    let log = published_log(repo, remote, branch)?;
-    let changed = fs::metadata(log).ok()?.modified().ok()?;
-    let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok().map(Instant)
+    changed_at(&fs::metadata(published_log(repo, remote, branch)?).ok()?)
 }
 
 /// The folder with the branches: `.git`, or the one that a worktree's `.git` file leads to.

@@ -4,10 +4,13 @@
 //! matter.
 
 use banksman_core::limits::{TOOL_BATCH, TOOL_MESSAGE_BYTES};
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
+use serde_json::value::RawValue;
 
 use super::run_folder::RunFolder;
-use super::tools;
+use super::tools::{self, Tool, ToolResult};
 
 /// Supported versions of the protocol, the newest first. They differ in nothing that is used here,
 /// except that 2025-03-26 has batches.
@@ -22,9 +25,10 @@ const NO_SUCH_METHOD: i64 = -32601;
 pub(super) const WRONG_PARAMS: i64 = -32602;
 
 /// A request that is invalid. A tool's failure is not one: that is the tool's result.
+#[derive(Serialize)]
 pub(super) struct Refusal {
-    pub(super) code: i64,
-    pub(super) message: String,
+    code: i64,
+    message: String,
 }
 
 impl Refusal {
@@ -33,80 +37,192 @@ impl Refusal {
     }
 }
 
-/// The answer to one line; none for a notification.
-pub(super) fn answer(run: &RunFolder, line: &[u8]) -> Option<Value> {
-    match serde_json::from_slice(line) {
-        Err(_) => Some(refused(&Value::Null, &Refusal::new(NOT_JSON, "the line is not JSON"))),
-        Ok(Value::Array(messages)) => batch(run, &messages),
-        Ok(message) => one(run, &message),
+/// A message of the client. Every member may be missing or of any type.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Message<'a> {
+    jsonrpc: Option<Given<String>>,
+    #[serde(deserialize_with = "present")]
+    id: Option<Given<Id>>,
+    method: Option<Given<String>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(deserialize_with = "present")]
+    result: Option<IgnoredAny>,
+    #[serde(deserialize_with = "present")]
+    error: Option<IgnoredAny>,
+}
+
+/// A member that is there; its type may be wrong.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Given<T> {
+    Fits(T),
+    Wrong(IgnoredAny),
+}
+
+impl<T> Given<T> {
+    pub(super) fn fitting(self) -> Option<T> {
+        match self {
+            Self::Fits(value) => Some(value),
+            Self::Wrong(_) => None,
+        }
     }
 }
 
-pub(super) fn too_long() -> Value {
-    let message = format!("a message may have at most {TOOL_MESSAGE_BYTES} bytes");
-    refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, message))
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Number(Number),
 }
 
-fn batch(run: &RunFolder, messages: &[Value]) -> Option<Value> {
+/// Tells `null` from a missing member.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// The members of an object, or none of them if it is not one that can be read.
+pub(super) fn members<'a, T: Default + Deserialize<'a>>(object: &'a RawValue) -> T {
+    // A struct could be read from a list, too.
+    let text = Some(object.get()).filter(|text| text.starts_with('{'));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Refusal>,
+    id: Option<Id>,
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<MethodResult>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MethodResult {
+    #[serde(rename_all = "camelCase")]
+    Initialize {
+        capabilities: Capabilities,
+        instructions: &'static str,
+        protocol_version: &'static str,
+        server_info: ServerInfo,
+    },
+    Ping {},
+    List {
+        tools: Vec<Tool>,
+    },
+    Call(ToolResult),
+}
+
+#[derive(Serialize)]
+struct Capabilities {
+    tools: Empty,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+#[derive(Serialize)]
+struct ServerInfo {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// The answer to one line; none for a notification.
+pub(super) fn answer(run: &RunFolder, line: &[u8]) -> Option<String> {
+    let Ok(message) = serde_json::from_slice::<&RawValue>(line) else {
+        return Some(text(&refused(NOT_JSON, "the line is not JSON")));
+    };
+    match serde_json::from_str::<Vec<&RawValue>>(message.get()) {
+        Ok(messages) => batch(run, &messages),
+        Err(_) => one(run, message).as_ref().map(text),
+    }
+}
+
+pub(super) fn too_long() -> String {
+    let message = format!("a message may have at most {TOOL_MESSAGE_BYTES} bytes");
+    text(&refused(NOT_A_REQUEST, message))
+}
+
+fn text(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("answers are plain data")
+}
+
+fn batch(run: &RunFolder, messages: &[&RawValue]) -> Option<String> {
     if messages.is_empty() || messages.len() > TOOL_BATCH {
         let message = format!("a batch has 1 to {TOOL_BATCH} messages");
-        return Some(refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, message)));
+        return Some(text(&refused(NOT_A_REQUEST, message)));
     }
-    let answers: Vec<Value> = messages.iter().filter_map(|message| one(run, message)).collect();
-    (!answers.is_empty()).then_some(Value::Array(answers))
+    let answers: Vec<Answer> = messages.iter().filter_map(|message| one(run, message)).collect();
+    (!answers.is_empty()).then(|| text(&answers))
 }
 
-fn one(run: &RunFolder, message: &Value) -> Option<Value> {
-    let id = message.get("id");
-    let is_answer = message.get("result").is_some() || message.get("error").is_some();
-    match (message["method"].as_str(), id) {
+fn one(run: &RunFolder, message: &RawValue) -> Option<Answer> {
+    let Message { jsonrpc, id, method, params, result, error } = members(message);
+    let is_answer = result.is_some() || error.is_some();
+    let version = jsonrpc.and_then(Given::fitting);
+    match (method.and_then(Given::fitting), id) {
         // This server sends no requests, so an answer can only be a mistake, and answering it would
         // be another.
         (None, Some(_)) if is_answer => None,
-        _ if message["jsonrpc"] != "2.0" => {
-            Some(refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, "`jsonrpc` must be \"2.0\"")))
+        _ if version.as_deref() != Some("2.0") => {
+            Some(refused(NOT_A_REQUEST, "`jsonrpc` must be \"2.0\""))
         }
-        (None, _) => {
-            Some(refused(&Value::Null, &Refusal::new(NOT_A_REQUEST, "`method` is missing")))
-        }
+        (None, _) => Some(refused(NOT_A_REQUEST, "`method` is missing")),
         (Some(_), None) => None,
-        (Some(method), Some(id @ (Value::String(_) | Value::Number(_)))) => {
-            Some(match request(run, method, &message["params"]) {
-                Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-                Err(refusal) => refused(id, &refusal),
-            })
-        }
-        (Some(_), Some(_)) => {
-            let refusal = Refusal::new(NOT_A_REQUEST, "`id` must be a string or a number");
-            Some(refused(&Value::Null, &refusal))
+        (Some(method), Some(Given::Fits(id))) => Some(match request(run, &method, params) {
+            Ok(result) => Answer { result: Some(result), ..Answer::to(Some(id)) },
+            Err(refusal) => Answer { error: Some(refusal), ..Answer::to(Some(id)) },
+        }),
+        (Some(_), Some(Given::Wrong(_))) => {
+            Some(refused(NOT_A_REQUEST, "`id` must be a string or a number"))
         }
     }
 }
 
-fn request(run: &RunFolder, method: &str, params: &Value) -> Result<Value, Refusal> {
+fn request(
+    run: &RunFolder,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<MethodResult, Refusal> {
     match method {
-        "initialize" => Ok(initialize(params)),
-        "ping" => Ok(json!({})),
-        "tools/list" => Ok(json!({ "tools": tools::list() })),
-        "tools/call" => tools::call(run, params),
+        "initialize" => Ok(initialize(params.map(members).unwrap_or_default())),
+        "ping" => Ok(MethodResult::Ping {}),
+        "tools/list" => Ok(MethodResult::List { tools: tools::list() }),
+        "tools/call" => {
+            tools::call(run, params.map(members).unwrap_or_default()).map(MethodResult::Call)
+        }
         _ => Err(Refusal::new(NO_SUCH_METHOD, format!("there is no method `{method}`"))),
     }
 }
 
-/// The client's version if it is supported, else the newest: the client decides whether to
-/// continue.
-fn initialize(params: &Value) -> Value {
-    let asked = params["protocolVersion"].as_str();
-    let version = VERSIONS.into_iter().find(|known| asked == Some(known)).unwrap_or(VERSIONS[0]);
-    json!({
-        "protocolVersion": version,
-        "capabilities": { "tools": {} },
-        "serverInfo": { "name": "banksman", "version": env!("CARGO_PKG_VERSION") },
-        "instructions": INSTRUCTIONS,
-    })
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct InitializeParams {
+    protocol_version: Option<Given<String>>,
 }
 
-fn refused(id: &Value, refusal: &Refusal) -> Value {
-    let error = json!({ "code": refusal.code, "message": refusal.message });
-    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+/// The client's version if it is supported, else the newest: the client decides whether to
+/// continue.
+fn initialize(params: InitializeParams) -> MethodResult {
+    let asked = params.protocol_version.and_then(Given::fitting);
+    let version = VERSIONS.into_iter().find(|known| asked.as_deref() == Some(known));
+    MethodResult::Initialize {
+        capabilities: Capabilities { tools: Empty {} },
+        instructions: INSTRUCTIONS,
+        protocol_version: version.unwrap_or(VERSIONS[0]),
+        server_info: ServerInfo { name: "banksman", version: env!("CARGO_PKG_VERSION") },
+    }
+}
+
+impl Answer {
+    fn to(id: Option<Id>) -> Self {
+        Self { error: None, id, jsonrpc: "2.0", result: None }
+    }
+}
+
+fn refused(code: i64, message: impl Into<String>) -> Answer {
+    Answer { error: Some(Refusal::new(code, message)), ..Answer::to(None) }
 }

@@ -12,6 +12,8 @@ use banksman_core::policy::{Action, PolicyGuard};
 use banksman_core::receipt::AgentReport;
 use serde::Deserialize;
 
+use crate::ops::OpsError;
+
 /// One [`AgentReport`] per line.
 const REPORTS_FILE: &str = "reports.jsonl";
 /// The run's task, written next to the job spec.
@@ -54,9 +56,13 @@ pub(super) enum ReportError {
 }
 
 impl RunFolder {
-    #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    /// The folder of the run that the caller's processes belong to, as far as that is known.
+    pub fn open(folder: PathBuf, run: Option<&str>) -> Result<Self, OpsError> {
+        if run.is_none_or(|run| folder.file_name().is_some_and(|name| name == run)) {
+            return Ok(Self { folder });
+        }
+        let message = format!("`{}` is the folder of another run", folder.display());
+        Err(OpsError::input(message, "leave BANKSMAN_RUN_FOLDER as the run has it"))
     }
 
     pub(super) fn report(&self, report: &AgentReport) -> Result<(), ReportError> {

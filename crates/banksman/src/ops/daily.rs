@@ -1,25 +1,27 @@
 //! The daily note: answers that people wrote into it are given, and its sections are made anew.
-//! Text in, text out; the file is somebody else's matter.
+//! Text in, text out; `note` reads and writes the file.
 //!
 //! Reading the same text twice answers once: each answer has a key that is made of what was
 //! written. What cannot be carried out is told beside its entry and changes nothing.
 
 mod gather;
+pub mod note;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use banksman_core::daily::{self, EntryOutcome, NoteAnswer, NoteEntry};
 use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde_json::Map;
 use sha2::{Digest, Sha256};
 
-use super::OpsError;
 use super::decisions::{self, AnswerRequest, DecisionError, DecisionRef};
-use crate::store::{Store, StoreError};
+use super::principal::Operation;
+use super::{OpsError, Session, request_text};
+use crate::store::{Store, StoreError, hex};
 
 /// A day where the reader is.
 #[derive(Debug, Clone)]
@@ -81,25 +83,14 @@ pub struct RefreshedNote {
 /// or when the new text could not be put into the file, the same is done again and gives nothing
 /// twice.
 pub fn refresh(
-    store: &Store,
-    owner: &Actor,
+    session: &Session,
     day: &LocalDay,
     text: &str,
     now: Instant,
 ) -> Result<RefreshedNote, OpsError> {
-    let reports = answers(store, owner, text, now)?;
-    made(store, owner, day, (text, reports), now)
-}
-
-/// The note as it would be, without an answer being given.
-pub fn preview(
-    store: &Store,
-    owner: &Actor,
-    day: &LocalDay,
-    text: &str,
-    now: Instant,
-) -> Result<RefreshedNote, OpsError> {
-    made(store, owner, day, (text, BTreeMap::new()), now)
+    let store = session.may(Operation::AnswerDecision)?;
+    let reports = answers(session, store, text, now)?;
+    made(store, &session.actor(), day, (text, reports), now)
 }
 
 /// Whether there is an answer in a note that was not dealt with.
@@ -133,8 +124,8 @@ fn made(
 }
 
 fn answers(
+    session: &Session,
     store: &Store,
-    owner: &Actor,
     text: &str,
     now: Instant,
 ) -> Result<BTreeMap<DecisionId, EntryOutcome>, OpsError> {
@@ -144,7 +135,7 @@ fn answers(
             NoteAnswer::Nothing => continue,
             NoteAnswer::Unclear(why) => EntryOutcome::Refused(why.clone()),
             NoteAnswer::Answer { word, note } => {
-                match answer(store, owner, (entry, word, note.as_ref()), now) {
+                match answer(session, store, (entry, word, note.as_ref()), now) {
                     Ok(done) => EntryOutcome::Answered(done),
                     Err(error) => EntryOutcome::Refused(told(error)?),
                 }
@@ -156,8 +147,8 @@ fn answers(
 }
 
 fn answer(
+    session: &Session,
     store: &Store,
-    owner: &Actor,
     (entry, word, note): (&NoteEntry, &str, Option<&String>),
     now: Instant,
 ) -> Result<String, OpsError> {
@@ -168,47 +159,38 @@ fn answer(
         which: DecisionRef::Decision(entry.id),
         word: meant.cloned().unwrap_or_else(|| word.to_lowercase()),
         note: note.cloned(),
-        fields: Map::new(),
+        fields: Fields::new(),
         seen: Some(entry.version),
         key: Some(key(entry, word, note)),
     };
-    let answered = decisions::answer(store, owner, &given, now)?;
-    Ok(format!("{} by {owner}", answered.action))
+    let answered = decisions::answer(session, &given, now)?;
+    Ok(format!("{} by {}", answered.action, session.actor()))
 }
 
 /// The same words for the same question are the same answer, however often and from whichever copy
 /// they are read.
 fn key(entry: &NoteEntry, word: &str, note: Option<&String>) -> String {
-    let said = serde_json::json!([word.to_lowercase(), note]);
-    let digest = Sha256::digest(said.to_string().as_bytes());
-    let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("note-{}-v{}-{short}", entry.id, entry.version)
+    let digest = Sha256::digest(request_text(&(word.to_lowercase(), note)).as_bytes());
+    format!("note-{}-v{}-{}", entry.id, entry.version, hex(&digest[..8]))
 }
 
 /// A refusal in words. What is a fault of ours or of the store is not the note's business.
 fn told(error: OpsError) -> Result<String, OpsError> {
-    match &error {
-        OpsError::Decision(DecisionError::MovedOn { .. }) => Ok(format!(
-            "{error}. Take the answer out of this entry, look again, and then give it anew"
-        )),
+    let is_refusal = matches!(
+        error,
         OpsError::Decision(_)
-        | OpsError::Input { .. }
-        | OpsError::Store(
-            StoreError::Rejected(_)
-            | StoreError::KeyTaken { .. }
-            | StoreError::NoTask(_)
-            | StoreError::Corrupt { .. },
-        ) => Ok(error.to_string()),
-        OpsError::Store(
-            StoreError::Db(_)
-            | StoreError::Bug { .. }
-            | StoreError::Definition { .. }
-            | StoreError::NoDefinition(_)
-            | StoreError::ProjectTaken(..),
-        )
-        | OpsError::Library(_)
-        | OpsError::Workflow(_)
-        | OpsError::Id(_)
-        | OpsError::Line { .. } => Err(error),
+            | OpsError::Input { .. }
+            | OpsError::Store(
+                StoreError::Rejected(_)
+                    | StoreError::KeyTaken { .. }
+                    | StoreError::NoTask(_)
+                    | StoreError::Corrupt { .. }
+            )
+    );
+    if let OpsError::Decision(DecisionError::MovedOn { .. }) = error {
+        return Ok(format!(
+            "{error}. Take the answer out of this entry, look again, and then give it anew"
+        ));
     }
+    if is_refusal { Ok(error.to_string()) } else { Err(error) }
 }

@@ -12,26 +12,32 @@ mod verdicts;
 mod words;
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
 use banksman_core::lifecycle::TransitionTarget;
 use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{
     self, Actor, Event, FieldError, Spent, StepResult as Verdict, TransitionRequest, running_bounds,
 };
 use banksman_core::time::{Instant, Span};
-use serde_json::Map;
 
-use super::OpsError;
+use super::principal::Operation;
+use super::problem::CHECK_PATH;
 use super::status::readable;
+use super::{OpsError, Session};
+use crate::config::Environment;
+use crate::exec::git::Git;
+use crate::exec::process::PlainRunner;
 use crate::store::query::{Decision, Detail};
 use crate::store::runs::PastRun;
 use crate::store::{HistoryEntry, Store, Stored};
 
 pub use answer::{AnswerRequest, AnswerResult, answer, synonyms};
-pub use refused::refuse_run;
-pub(super) use refused::{only_a_person, settled};
+pub use refused::require_person;
+pub(super) use refused::{may_answer, may_move, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 
@@ -81,7 +87,7 @@ impl fmt::Display for DecisionRef {
 pub enum DecisionError {
     #[error("there is no decision {0}")]
     Unknown(DecisionId),
-    #[error("nothing is asked about {0}, and nothing ever was")]
+    #[error("{0} has no open or past decision")]
     NothingAsked(TaskId),
     #[error("this decision does not offer `{word}`; {id} offers {}", offers.join(", "))]
     NotOffered { id: DecisionId, word: String, offers: Vec<String> },
@@ -179,7 +185,11 @@ pub struct DecisionDetail {
 /// Open questions of one project or of all, the one that is due first in front. What belongs to no
 /// project, such as the budget of a day, concerns each of them. Those of damaged tasks are left
 /// out, and `check` names them.
-pub fn inbox(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
+pub fn inbox(session: &Session, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
+    open_items(session.may(Operation::ReadStore)?, project)
+}
+
+pub(super) fn open_items(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
         let Some(stored) = readable(store, decision.task)? else { continue };
@@ -213,8 +223,8 @@ fn lapse(decision: &Decision, stored: &Stored) -> Option<Lapse> {
     Some(Lapse { at: decision.deadline?, trigger: row.trigger.clone(), to })
 }
 
-/// A question, open or settled.
-pub fn find(store: &Store, which: DecisionRef) -> Result<Decision, OpsError> {
+/// A decision, open or settled.
+pub(super) fn find(store: &Store, which: DecisionRef) -> Result<Decision, OpsError> {
     let (found, missing) = match which {
         DecisionRef::Decision(id) => (store.decision(id)?, DecisionError::Unknown(id)),
         DecisionRef::Task(id) => {
@@ -226,11 +236,11 @@ pub fn find(store: &Store, which: DecisionRef) -> Result<Decision, OpsError> {
 }
 
 pub fn question(
-    store: &Store,
+    session: &Session,
     which: DecisionRef,
-    actor: &Actor,
     now: Instant,
 ) -> Result<DecisionDetail, OpsError> {
+    let (store, actor) = (session.may(Operation::ReadStore)?, &session.actor());
     let now = store.now(now)?;
     let decision = find(store, which)?;
     let detail = store.detail(decision.task)?;
@@ -267,7 +277,7 @@ pub fn offers(item: &InboxItem, actor: &Actor, now: Instant) -> Vec<Offer> {
 }
 
 /// What others have said about the work, those who object first.
-pub fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVerdict>, OpsError> {
+pub(super) fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVerdict>, OpsError> {
     Ok(verdicts::verdicts(&item.stored, &store.children(item.decision.task)?))
 }
 
@@ -304,7 +314,7 @@ fn tried(
         actor: actor.clone(),
         to: None,
         trigger: Some(trigger.to_owned()),
-        fields: Map::new(),
+        fields: Fields::new(),
         epoch: None,
         version: None,
     });
@@ -339,11 +349,12 @@ pub(super) fn place_for_words(
 /// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline
 /// stays.
 pub fn snooze(
-    store: &Store,
+    session: &Session,
     which: DecisionRef,
     span: Span,
     now: Instant,
 ) -> Result<Decision, OpsError> {
+    let store = may_answer(session, Some(which), now)?;
     let now = store.now(now)?;
     let decision = find(store, which)?;
     if span > LONGEST_SNOOZE {
@@ -359,4 +370,11 @@ pub fn snooze(
         return Err(answer::stale(store, &decision, decision.seq)?.into());
     }
     Ok(Decision { snoozed_until: Some(until), ..decision })
+}
+
+/// The changes of a commit since its merge base with `base`, for people.
+pub fn changes(folder: &Path, base: &str, head: &str) -> Result<String, OpsError> {
+    let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
+    let diff = Git::at(&mut PlainRunner, folder, &env).diff(base, head);
+    diff.map_err(|error| OpsError::input(error.to_string(), CHECK_PATH))
 }

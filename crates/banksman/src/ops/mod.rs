@@ -1,13 +1,22 @@
 //! The use cases: the one door for everything that changes or explains a task. Surfaces parse, call
 //! one function of this folder, and show the result; they decide nothing.
 
+pub mod agents;
+pub mod capacity;
+pub mod changes;
 pub mod daily;
 pub mod decisions;
+pub mod health;
 pub mod library;
 pub mod panels;
 pub mod policy;
+pub mod principal;
+pub mod problem;
 pub mod projects;
 pub mod prompts;
+pub mod runs;
+mod session;
+pub mod shutdown;
 pub mod status;
 pub mod tasks;
 pub mod transfer;
@@ -16,11 +25,22 @@ pub mod workflows;
 
 use banksman_core::ids::NotAnId;
 use banksman_core::machine::{RejectReason, Rejected};
+use serde::Serialize;
 
+use crate::config::ConfigError;
+use crate::exec::keeper::FileError;
+use crate::exec::note::NoteError;
+use crate::exec::site::SiteError;
+use crate::prompts::PromptError;
 use crate::store::StoreError;
+use crate::store::conn::DbError;
 use decisions::DecisionError;
 use library::LibraryError;
+use problem::Hint;
 use workflows::WorkflowError;
+
+pub use principal::Forbidden;
+pub use session::Session;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpsError {
@@ -33,35 +53,59 @@ pub enum OpsError {
     #[error(transparent)]
     Decision(#[from] DecisionError),
     #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error(transparent)]
     Id(#[from] NotAnId),
     #[error("line {line}: {source}")]
     Line { line: usize, source: Box<OpsError> },
     #[error("{message}")]
-    Input { message: String, hint: String },
+    Input { message: String, hint: Hint },
+    #[error(transparent)]
+    Settings(#[from] ConfigError),
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    #[error(transparent)]
+    Note(#[from] NoteError),
 }
 
 impl OpsError {
-    pub(crate) fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn input(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
         Self::Input { message: message.into(), hint: hint.into() }
     }
+}
 
-    /// The refusal of the machine, if that is what it is.
-    #[must_use]
-    pub fn rejected(&self) -> Option<&Rejected> {
-        match self {
-            Self::Store(StoreError::Rejected(rejected)) => Some(rejected),
-            Self::Line { source, .. } => source.rejected(),
-            Self::Store(_)
-            | Self::Library(_)
-            | Self::Workflow(_)
-            | Self::Decision(_)
-            | Self::Id(_)
-            | Self::Input { .. } => None,
-        }
+impl From<DbError> for OpsError {
+    fn from(error: DbError) -> Self {
+        Self::Store(error.into())
     }
 }
 
 /// A refusal because of what was given, before the machine was asked.
 pub(crate) fn refuse(field: &str, message: impl Into<String>) -> OpsError {
     OpsError::Store(StoreError::Rejected(Rejected::one(RejectReason::Invalid, field, message)))
+}
+
+/// A request as text, so that its idempotency key can tell it from another one.
+fn request_text(request: &impl Serialize) -> String {
+    serde_json::to_string(request).expect("requests are plain data")
+}
+
+#[cfg(test)]
+mod tests {
+    use banksman_core::lifecycle::expr::Fields;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_request_is_that_of_earlier_versions() {
+        let fields = Fields::from_iter([("b".to_owned(), json!([1.5])), ("a".into(), json!("x"))]);
+        let request = ("add", "a \"title\"", None::<i64>, vec![(3, "blocks")], &fields, -7);
+        let array = json!(["add", "a \"title\"", null, [[3, "blocks"]], fields, -7]);
+        assert_eq!(request_text(&request), array.to_string());
+    }
 }

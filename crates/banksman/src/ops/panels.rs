@@ -54,7 +54,7 @@ pub fn reviewer(review: &Stored) -> &str {
 }
 
 /// The unanswered reviews of the panel that the task is in now, in the order of their creation.
-pub fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
+pub(super) fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
     if !is_at_panel(parent) {
         return Ok(Vec::new());
     }

@@ -1,40 +1,43 @@
-//! Leave for actions: asking for it on behalf of an agent that no keeper watches, and giving it.
+//! Permissions for actions: asks for one on behalf of an agent that no keeper watches, and grants
+//! one.
 
 use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::Actor;
 use banksman_core::policy::{ALLOW, Action, PermissionRequest, Policy, PolicyGuard, Rank};
 use banksman_core::time::Instant;
-use serde_json::{Map, Value};
 
-use super::OpsError;
 use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
+use super::principal::Operation;
+use super::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
 
-/// The move that asks people, where a lifecycle has it for the system.
 /// Answers that let the work go on, the clearest first.
 const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "retry"];
 
 /// What came of asking.
 #[derive(Debug, Clone)]
 pub enum PermissionResult {
-    /// It needs no leave, or has it already.
+    /// It needs no permission, or has it already.
     GoOn,
     /// A person is asked.
     Waits { request: Box<PermissionRequest>, applied: Box<Applied> },
 }
 
-/// Asks for leave as somebody who works on a task through this program: the system moves the task
+/// Asks for permission as somebody who works on a task through this program: the system moves the task
 /// to where people are asked, because not every role may do so by itself.
 pub fn ask(
-    store: &Store,
+    session: &Session,
     policy: Policy,
-    (id, actor): (TaskId, &Actor),
+    id: TaskId,
     (action, words): (&Action, &str),
     now: Instant,
 ) -> Result<PermissionResult, OpsError> {
-    let now = store.now(now)?;
+    let store = session.may_on(Operation::AskPermission, id)?;
+    let (actor, now) = (session.actor(), store.now(now)?);
     let grants = store.grants(id)?;
     let rank: Rank = actor.role.parse().unwrap_or(Rank::Specialist);
     let allowed = grants.into_iter().flat_map(|grant| grant.actions).collect();
@@ -43,15 +46,26 @@ pub fn ask(
         return Ok(PermissionResult::GoOn);
     };
     let request = request.with_words(&format!("{words} ({actor})"));
-    let applied = escalate(store, id, &Actor::system(), &request.to_string(), now)?;
+    let applied =
+        escalated(store, id, (&Actor::system(), session.epoch()), &request.to_string(), now)?;
     Ok(PermissionResult::Waits { request: Box::new(request), applied: Box::new(applied) })
 }
 
 /// Asks people about a task, with words.
 pub fn escalate(
+    session: &Session,
+    id: TaskId,
+    words: &str,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let store = decisions::may_move(session, id, now)?;
+    escalated(store, id, (&session.actor(), session.epoch()), words, now)
+}
+
+fn escalated(
     store: &Store,
     id: TaskId,
-    actor: &Actor,
+    (actor, epoch): (&Actor, Option<i64>),
     words: &str,
     now: Instant,
 ) -> Result<Applied, OpsError> {
@@ -60,10 +74,10 @@ pub fn escalate(
     let fields = place.map(|field| (field, Value::from(words)));
     let request = super::tasks::MoveRequest {
         trigger: Some(Trigger::Escalate.to_string()),
-        fields: Map::from_iter(fields),
+        fields: Fields::from_iter(fields),
         ..super::tasks::MoveRequest::default()
     };
-    super::tasks::move_task(store, id, actor, &request, now)
+    super::tasks::moved(store, id, (actor, epoch), &request, now)
 }
 
 /// What a person has allowed, and how the task went on.
@@ -75,33 +89,32 @@ pub struct PermissionGranted {
     pub answered: Option<Box<AnswerResult>>,
 }
 
-/// Gives leave for what a question asks for, exactly that, and lets the task go on.
+/// Grants exactly what a decision asks for, and lets the task continue.
 pub fn allow(
-    store: &Store,
-    actor: &Actor,
+    session: &Session,
     which: DecisionRef,
     note: Option<&str>,
     now: Instant,
 ) -> Result<PermissionGranted, OpsError> {
-    let now = store.now(now)?;
-    decisions::only_a_person(actor)?;
+    let store = decisions::may_answer(session, Some(which), now)?;
+    let (actor, now) = (&session.actor(), store.now(now)?);
     let decision = decisions::find(store, which)?;
     let actions = asked_by(store, &decision)?;
     if decision.settled.is_some() {
         return Err(decisions::settled(store, &decision)?);
     }
     let word = GOES_ON.into_iter().find(|word| decision.offers.iter().any(|(own, _)| own == word));
-    // Once for each question, whoever says it how often.
-    store.note(decision.task, actor, ALLOW, &format!("{ALLOW}-{}", decision.id), now)?;
+    // On record once for each decision, however often it is granted.
+    store.note(decision.task, actor, Note::Allow, &format!("{ALLOW}-{}", decision.id), now)?;
     let answer = |word: &str| AnswerRequest {
         which: DecisionRef::Decision(decision.id),
         word: word.to_owned(),
         note: note.map(str::to_owned),
-        fields: Map::new(),
+        fields: Fields::new(),
         seen: None,
         key: None,
     };
-    let answered = word.map(|word| decisions::answer(store, actor, &answer(word), now));
+    let answered = word.map(|word| decisions::answer(session, &answer(word), now));
     let answered = answered.transpose()?.map(Box::new);
     Ok(PermissionGranted { decision: decision.id, actions, answered })
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use banksman_core::limits;
 use banksman_core::time::Instant;
 
-use super::OpsError;
-use crate::store::Store;
+use super::principal::Operation;
+use super::{OpsError, Session};
 
 /// The name that a folder suggests: its last part, in letters that ids may have.
 #[must_use]
@@ -21,9 +21,10 @@ pub fn name_for(folder: &Path) -> String {
     if word.is_empty() { "project".to_owned() } else { word }
 }
 
-/// The project that a folder belongs to: the one whose own folder is nearest above it.
-pub fn at(store: &Store, folder: &Path) -> Result<Option<String>, OpsError> {
-    let mut projects = store.projects()?;
+/// The project that a folder belongs to: the one whose own folder is nearest above it. Every caller
+/// may know where it is.
+pub fn at(session: &Session, folder: &Path) -> Result<Option<String>, OpsError> {
+    let mut projects = session.unchecked().projects()?;
     projects.retain(|(_, path)| folder.starts_with(path));
     Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
 }
@@ -31,11 +32,12 @@ pub fn at(store: &Store, folder: &Path) -> Result<Option<String>, OpsError> {
 /// Makes a project known, under the given name or one that its folder suggests, and answers with
 /// the name that it has. A folder that is known keeps its name.
 pub fn init(
-    store: &Store,
+    session: &Session,
     name: Option<&str>,
     folder: &Path,
     now: Instant,
 ) -> Result<String, OpsError> {
+    let store = session.may(Operation::SetUpProject)?;
     let path = folder.display().to_string();
     let known =
         store.projects()?.into_iter().find(|(_, known)| *known == path).map(|(name, _)| name);
@@ -59,4 +61,14 @@ pub fn init(
     }
     store.put_project(&name, &path, now)?;
     Ok(name)
+}
+
+/// The folders of all projects, by name.
+pub fn folders(session: &Session) -> Result<Vec<(String, String)>, OpsError> {
+    Ok(session.may(Operation::ReadStore)?.projects()?)
+}
+
+/// The folder of a project.
+pub fn folder(session: &Session, name: &str) -> Result<Option<String>, OpsError> {
+    Ok(session.may(Operation::ReadStore)?.project(name)?)
 }

@@ -127,5 +127,5 @@ fn problem(message: &str, help: &str) -> TemplateProblem {
 
 fn unreadable(error: &PromptError) -> TemplateProblem {
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    problem(&format!("it cannot be read: {}", cause.unwrap_or_default()), "mend or remove it")
+    problem(&format!("it cannot be read: {}", cause.unwrap_or_default()), "fix or remove it")
 }

@@ -1,25 +1,53 @@
 //! What is going on right now: who works on what, what is tried again and when, and what waits for
-//! people.
+//! people; on this machine also what its agents are doing and how much room they take.
 //!
 //! It only reads, and every list is bounded: with thousands of tasks at work a glance is still a
 //! glance.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::machine::{Driver, hold};
+use banksman_core::machine::{Driver, driver_of};
 use banksman_core::time::Instant;
 
-use super::OpsError;
+use super::principal::Operation;
+use super::{OpsError, Session};
+use crate::config::Agents;
+use crate::exec::job::JobId;
+use crate::exec::site::LocalSite;
+use crate::exec::worktree::mark;
+use crate::exec::worktree::removal::disk_use;
 use crate::store::query::{Filter, Overview, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Store, StoreError, Stored};
 
+pub use crate::exec::keeper::{KeeperStatus, Stage};
+pub use crate::exec::worktree::removal::DiskUse;
+
+/// How many files are counted before the disk usage is only a lower bound.
+const DISK_ENTRIES: u64 = 20_000;
 /// Most entries of each list.
 pub const SHOWN: usize = 50;
 /// Delayed tasks that are looked at for those that are to be tried again.
 const DELAYED: i64 = 200;
+
+/// Everything on the page, from the store and from the folders of this machine.
+#[derive(Debug, Clone)]
+pub struct StatusPage {
+    pub summary: StatusSummary,
+    /// The heartbeats of this machine's runs, by run.
+    pub heartbeats: BTreeMap<RunId, KeeperStatus>,
+    pub home: HomeUse,
+}
+
+/// Worktrees and disk usage of this machine, wherever they are.
+#[derive(Debug, Clone, Copy)]
+pub struct HomeUse {
+    pub worktrees: usize,
+    pub disk: DiskUse,
+}
 
 #[derive(Debug, Clone)]
 pub struct StatusSummary {
@@ -93,7 +121,43 @@ impl StatusSummary {
     }
 }
 
-pub fn summary(store: &Store) -> Result<StatusSummary, OpsError> {
+pub fn page(session: &Session, agents: &Agents) -> Result<StatusPage, OpsError> {
+    let summary = summary(session)?;
+    let (heartbeats, home) = (heartbeats(agents, &summary), home_use(agents, &summary));
+    Ok(StatusPage { summary, heartbeats, home })
+}
+
+/// The heartbeats of this machine's runs. One that cannot be read is left out.
+#[must_use]
+pub fn heartbeats(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId, KeeperStatus> {
+    let heartbeat = |at_work: &ActiveRun| {
+        let folder = LocalSite::find(&agents.home, JobId::Run(at_work.run))?;
+        Some((at_work.run, folder.heartbeat().ok()??))
+    };
+    summary.at_work.iter().filter_map(heartbeat).collect()
+}
+
+/// Counts files, which is slow. A folder that cannot be read counts as empty.
+#[must_use]
+pub fn home_use(agents: &Agents, summary: &StatusSummary) -> HomeUse {
+    let home = &agents.home;
+    let repos: Vec<PathBuf> =
+        summary.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
+    let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
+    let mut disk = disk_use(home, DISK_ENTRIES);
+    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
+    let is_outside = |path: &&Path| !path.starts_with(home) && !path.starts_with(&real_home);
+    for path in worktrees.iter().map(|worktree| worktree.path.as_path()).filter(is_outside) {
+        let more = disk_use(path, DISK_ENTRIES - disk.entries);
+        disk.bytes += more.bytes;
+        disk.entries += more.entries;
+        disk.complete &= more.complete;
+    }
+    HomeUse { worktrees: worktrees.len(), disk }
+}
+
+pub fn summary(session: &Session) -> Result<StatusSummary, OpsError> {
+    let store = session.may(Operation::ReadStore)?;
     Ok(StatusSummary {
         overview: store.overview()?,
         at_work: at_work(store)?,
@@ -195,7 +259,7 @@ fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
     let detail = store.detail(stored.task.id)?;
     let next = detail.timers.first().map(|timer| timer.due);
-    Ok(hold(&stored.lifecycle, &stored.task, next) == Driver::Person)
+    Ok(driver_of(&stored.lifecycle, &stored.task, next) == Driver::Person)
 }
 
 /// A task that waits for a person without a question that was written down: how its last run ended

@@ -1,19 +1,28 @@
 //! Adding and moving tasks.
 
+use std::collections::BTreeMap;
+
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::lifecycle::contract::Trigger;
-use banksman_core::lifecycle::expr::Type;
+use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::expr::{Fields, Type, Value};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest, allowed};
 use banksman_core::time::Instant;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::library::Library;
 use super::panels::is_review;
-use super::{OpsError, refuse};
-use crate::store::query::{Dependency, Filter, PAGE, Progress};
+use super::principal::Operation;
+use super::{OpsError, Session, decisions, refuse, request_text};
+use crate::store::query::{Dependency, Detail, Filter, PAGE, Progress};
+use crate::store::runs::PastRun;
 use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, Stored};
+
+/// Runs that are shown with a task.
+const RUNS: i64 = 20;
+/// More runs than any task has.
+const ALL_RUNS: i64 = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct AddRequest {
@@ -27,41 +36,43 @@ pub struct AddRequest {
     pub parent: Option<TaskId>,
     pub after: Vec<TaskId>,
     pub informed_by: Vec<TaskId>,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     pub not_before: Option<Instant>,
     pub key: Option<String>,
 }
 
 /// Adds a task in the initial state of its lifecycle.
 pub fn add(
-    store: &Store,
+    session: &Session,
     library: &Library,
-    actor: &Actor,
     request: &AddRequest,
     now: Instant,
 ) -> Result<Applied, OpsError> {
+    let store = session.may(Operation::AddTasks)?;
+    let actor = &session.actor();
     let now = store.now(now)?;
     let definition = library.definition(&request.lifecycle)?;
     let fields = coerced(&definition.lifecycle, &request.fields);
     let needs = edges(request)?;
     if let Some(batch) = &request.batch {
-        store.put_batch(named(batch)?, limits::BATCH_CONCURRENCY, now)?;
+        named(batch)?;
     }
-    let asked = json!([
+    let asked = (
         "add",
-        request.title,
-        request.body,
-        request.project,
-        request.lifecycle,
-        request.batch,
-        request.tags,
+        &request.title,
+        &request.body,
+        &request.project,
+        &request.lifecycle,
+        &request.batch,
+        &request.tags,
         request.priority,
         request.parent.map(|id| id.0),
         needs.iter().map(|(id, edge)| (id.0, edge.as_str())).collect::<Vec<_>>(),
-        fields,
+        &fields,
         request.not_before.map(|at| at.0),
-        actor.to_string()
-    ]);
+        actor.to_string(),
+    );
+    let key = key(request.key.as_deref(), &asked)?;
     let new = NewTask {
         title: request.title.clone(),
         body: request.body.clone(),
@@ -74,7 +85,6 @@ pub fn add(
         open_needs: 0,
         not_before: request.not_before,
     };
-    let key = key(request.key.as_deref(), &asked)?;
     Ok(store.add(Add { new, definition, needs, actor: actor.clone(), key, arrival: None }, now)?)
 }
 
@@ -111,40 +121,50 @@ pub struct MoveRequest {
     /// A state; may be left out when a trigger is given.
     pub to: Option<String>,
     pub trigger: Option<String>,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     pub key: Option<String>,
-    pub epoch: Option<i64>,
     pub version: Option<i64>,
 }
 
 /// Asks for a move of a task.
 pub fn move_task(
+    session: &Session,
+    id: TaskId,
+    request: &MoveRequest,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let store = decisions::may_move(session, id, now)?;
+    moved(store, id, (&session.actor(), session.epoch()), request, now)
+}
+
+/// Asks for a move as an actor, under the epoch of a run if it is one.
+pub(super) fn moved(
     store: &Store,
     id: TaskId,
-    actor: &Actor,
+    (actor, epoch): (&Actor, Option<i64>),
     request: &MoveRequest,
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let now = store.now(now)?;
     let stored = store.task(id)?;
     let fields = coerced(&stored.lifecycle, &request.fields);
-    let asked = json!([
+    let asked = (
         "move",
         id.0,
-        request.to,
-        request.trigger,
-        fields,
+        &request.to,
+        &request.trigger,
+        &fields,
         actor.to_string(),
-        request.epoch,
-        request.version
-    ]);
+        epoch,
+        request.version,
+    );
     let key = key(request.key.as_deref(), &asked)?;
     let ask = TransitionRequest {
         actor: actor.clone(),
         to: request.to.clone(),
         trigger: request.trigger.clone(),
         fields,
-        epoch: request.epoch,
+        epoch,
         version: request.version,
     };
     Ok(store.apply(id, Event::Asked(ask), key, now)?)
@@ -153,20 +173,50 @@ pub fn move_task(
 /// A person wants a task tried again. One that is tried again by itself, only later, is what they
 /// mean, too: it is so now.
 pub fn retry(
-    store: &Store,
+    session: &Session,
     id: TaskId,
-    actor: &Actor,
-    fields: Map<String, Value>,
+    given: &[(Field, Option<&str>)],
     now: Instant,
 ) -> Result<Applied, OpsError> {
+    let store = decisions::may_move(session, id, now)?;
     let Stored { task, lifecycle, .. } = store.task(id)?;
     let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == Trigger::Retry.name());
     let is_tried_again = task.epoch > 0 && task.is_claimable(&lifecycle);
     if is_tried_again && !has_a_way {
-        return Ok(store.apply(id, Event::DelaySkipped(actor.clone()), None, store.now(now)?)?);
+        return Ok(store.apply(id, Event::DelaySkipped(session.actor()), None, store.now(now)?)?);
     }
-    let trigger = Some(Trigger::Retry.to_string());
-    move_task(store, id, actor, &MoveRequest { trigger, fields, ..MoveRequest::default() }, now)
+    let request = steering(&lifecycle, Trigger::Retry, given);
+    moved(store, id, (&session.actor(), session.epoch()), &request, now)
+}
+
+/// The most common moves, by their trigger. Lifecycles keep a person's words in different fields;
+/// those that this one does not have are left out.
+pub fn steer(
+    session: &Session,
+    id: TaskId,
+    trigger: Trigger,
+    given: &[(Field, Option<&str>)],
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let store = decisions::may_move(session, id, now)?;
+    let request = steering(&store.task(id)?.lifecycle, trigger, given);
+    moved(store, id, (&session.actor(), session.epoch()), &request, now)
+}
+
+fn steering(
+    lifecycle: &Lifecycle,
+    trigger: Trigger,
+    given: &[(Field, Option<&str>)],
+) -> MoveRequest {
+    let known = given.iter().filter(|(field, _)| lifecycle.has_field(*field));
+    let fields = known.filter_map(|(field, value)| {
+        Some((field.name_in(lifecycle).to_owned(), Value::from((*value)?)))
+    });
+    MoveRequest {
+        trigger: Some(trigger.to_string()),
+        fields: fields.collect(),
+        ..MoveRequest::default()
+    }
 }
 
 /// A task with what the surfaces show beside its row.
@@ -178,13 +228,15 @@ pub struct TaskView {
     pub progress: Option<Progress>,
 }
 
-pub fn view(store: &Store, id: TaskId) -> Result<TaskView, OpsError> {
+pub fn view(session: &Session, id: TaskId) -> Result<TaskView, OpsError> {
+    let store = session.may_on(Operation::ReadTask, id)?;
     let progress = store.progress(&[id])?.remove(&id);
     Ok(TaskView { stored: store.task(id)?, needs: store.needs(id)?, progress })
 }
 
 /// Completes a task that was listed or has just been moved: rows come without their bodies.
-pub fn view_of(store: &Store, mut stored: Stored) -> Result<TaskView, OpsError> {
+pub fn view_of(session: &Session, mut stored: Stored) -> Result<TaskView, OpsError> {
+    let store = session.may_on(Operation::ReadTask, stored.task.id)?;
     let id = stored.task.id;
     if stored.task.body.is_empty() {
         stored.task.body = store.task(id)?.task.body;
@@ -195,11 +247,12 @@ pub fn view_of(store: &Store, mut stored: Stored) -> Result<TaskView, OpsError> 
 
 /// Tasks that fit, newest first, and where the next page begins if there is one.
 pub fn page(
-    store: &Store,
+    session: &Session,
     filter: &Filter,
     before: Option<TaskId>,
     at_most: i64,
 ) -> Result<(Vec<TaskView>, Option<TaskId>), OpsError> {
+    let store = session.may(Operation::ReadStore)?;
     let (tasks, next) = store.list(filter, before, at_most)?;
     let mut progress = store.progress(&ids(&tasks))?;
     let complete = store.complete(&tasks)?.into_iter();
@@ -223,11 +276,12 @@ pub struct TaskListing {
 /// Tasks that fit, newest first, without the seats of panels that have ended: what they said is on
 /// record with their tasks, and soon there are more of them than of everything else.
 pub fn listed(
-    store: &Store,
+    session: &Session,
     filter: &Filter,
     before: Option<TaskId>,
     at_most: i64,
 ) -> Result<TaskListing, OpsError> {
+    let store = session.may(Operation::ReadStore)?;
     let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
     let mut listed = TaskListing { next: before, ..TaskListing::default() };
     loop {
@@ -258,17 +312,16 @@ pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
     task.not_before.filter(|_| task.lease.is_none() && task.epoch > 0 && !stored.state().terminal)
 }
 
-/// The ids of tasks that were listed.
-#[must_use]
-pub fn ids(tasks: &[Stored]) -> Vec<TaskId> {
+fn ids(tasks: &[Stored]) -> Vec<TaskId> {
     tasks.iter().map(|stored| stored.task.id).collect()
 }
 
 /// Shows every task, oldest first, without how far its parts are: those are shown themselves.
 pub fn each_task<E: From<OpsError>>(
-    store: &Store,
+    session: &Session,
     mut show: impl FnMut(&TaskView) -> Result<(), E>,
 ) -> Result<(), E> {
+    let store = session.may(Operation::ReadStore)?;
     let mut after = TaskId(0);
     loop {
         let page = store.tasks_from(after).map_err(OpsError::from)?;
@@ -282,6 +335,14 @@ pub fn each_task<E: From<OpsError>>(
 
 /// Shows every record of a task, oldest first.
 pub fn each_record<E: From<OpsError>>(
+    session: &Session,
+    id: TaskId,
+    show: impl FnMut(&HistoryEntry) -> Result<(), E>,
+) -> Result<(), E> {
+    each_record_of(session.may_on(Operation::ReadTask, id)?, id, show)
+}
+
+pub(super) fn each_record_of<E: From<OpsError>>(
     store: &Store,
     id: TaskId,
     mut show: impl FnMut(&HistoryEntry) -> Result<(), E>,
@@ -299,13 +360,85 @@ pub fn each_record<E: From<OpsError>>(
     }
 }
 
-/// Where an actor could move a task now.
-#[must_use]
-pub fn allowed_moves(stored: &Stored, actor: &Actor, now: Instant) -> Vec<String> {
-    allowed(&stored.lifecycle, &stored.task, actor, now)
+/// Everything about one task.
+#[derive(Debug, Clone)]
+pub struct TaskPage {
+    pub detail: Detail,
+    pub progress: Option<Progress>,
+    /// Where the caller could move it now.
+    pub allowed: Vec<String>,
+    /// The last runs, the oldest first.
+    pub runs: Vec<PastRun>,
+    /// Its subtasks and reviews.
+    pub children: Vec<Stored>,
 }
 
-pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<IdempotencyKey>, OpsError> {
+pub fn everything(session: &Session, id: TaskId, now: Instant) -> Result<TaskPage, OpsError> {
+    let store = session.may_on(Operation::ReadTask, id)?;
+    let detail = store.detail(id)?;
+    let Stored { task, lifecycle, .. } = &detail.stored;
+    Ok(TaskPage {
+        allowed: allowed(lifecycle, task, &session.actor(), now),
+        progress: store.progress(&[id])?.remove(&id),
+        runs: store.past_runs(id, RUNS)?,
+        children: store.children(id)?,
+        detail,
+    })
+}
+
+/// How far the children of listed tasks are.
+pub fn progress_of(
+    session: &Session,
+    tasks: &[Stored],
+) -> Result<BTreeMap<TaskId, Progress>, OpsError> {
+    Ok(session.may(Operation::ReadStore)?.progress(&ids(tasks))?)
+}
+
+/// Tasks that fit, newest first, with finished reviews.
+pub fn all_listed(
+    session: &Session,
+    filter: &Filter,
+    before: Option<TaskId>,
+    at_most: i64,
+) -> Result<TaskListing, OpsError> {
+    let (tasks, next) = session.may(Operation::ReadStore)?.list(filter, before, at_most)?;
+    Ok(TaskListing { tasks, next, left_out: 0 })
+}
+
+/// The records of a task after a number, at most a page of them.
+pub fn records_after(
+    session: &Session,
+    id: TaskId,
+    after: i64,
+) -> Result<Vec<HistoryEntry>, OpsError> {
+    Ok(session.may_on(Operation::ReadTask, id)?.history(id, after)?)
+}
+
+/// Reads the children of a task that have changed since they were read.
+pub fn refresh_children(
+    session: &Session,
+    parent: TaskId,
+    known: &mut BTreeMap<TaskId, Stored>,
+) -> Result<(), OpsError> {
+    Ok(session.may_on(Operation::ReadTask, parent)?.refresh_children(parent, known)?)
+}
+
+/// The runs of a task, the last ones if there are very many.
+pub fn past_runs(session: &Session, id: TaskId) -> Result<Vec<PastRun>, OpsError> {
+    let store = session.may_on(Operation::ReadTask, id)?;
+    store.task(id)?;
+    Ok(store.past_runs(id, ALL_RUNS)?)
+}
+
+/// One task as it stands.
+pub fn find(session: &Session, id: TaskId) -> Result<Stored, OpsError> {
+    Ok(session.may_on(Operation::ReadTask, id)?.task(id)?)
+}
+
+pub(super) fn key(
+    text: Option<&str>,
+    asked: &impl Serialize,
+) -> Result<Option<IdempotencyKey>, OpsError> {
     let Some(text) = text else { return Ok(None) };
     if text.is_empty() || text.len() > limits::KEY_BYTES || text.chars().any(char::is_control) {
         return Err(refuse(
@@ -313,13 +446,13 @@ pub(super) fn key(text: Option<&str>, asked: &Value) -> Result<Option<Idempotenc
             format!("is 1 to {} bytes without control characters", limits::KEY_BYTES),
         ));
     }
-    Ok(Some(IdempotencyKey::new(text, &asked.to_string())))
+    Ok(Some(IdempotencyKey::new(text, &request_text(asked))))
 }
 
 /// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a
 /// member.
-pub(super) fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<String, Value> {
-    let mut fields = Map::new();
+pub(super) fn coerced(lifecycle: &Lifecycle, given: &Fields) -> Fields {
+    let mut fields = Fields::new();
     for (name, value) in given {
         match (lifecycle.fields.get(name), name.split_once('.')) {
             (Some(field), _) => {
@@ -338,7 +471,7 @@ pub(super) fn coerced(lifecycle: &Lifecycle, given: &Map<String, Value>) -> Map<
 
 fn set_member(
     lifecycle: &Lifecycle,
-    fields: &mut Map<String, Value>,
+    fields: &mut Fields,
     record: &str,
     member: &str,
     value: &Value,
@@ -348,7 +481,7 @@ fn set_member(
         Some(_) | None => None,
     };
     let value = kind.map_or_else(|| value.clone(), |kind| kind.coerce(value.clone()));
-    let record = fields.entry(record.to_owned()).or_insert_with(|| Value::Object(Map::new()));
+    let record = fields.entry(record.to_owned()).or_insert_with(|| Value::Object(Fields::new()));
     if let Value::Object(members) = record {
         members.insert(member.to_owned(), value);
     }

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::lifecycle::{Lifecycle, StateId};
-use banksman_core::limits;
 use banksman_core::machine::{Actor, ImportedState, NewTask};
 use banksman_core::time::Instant;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::library::Library;
+use super::principal::Operation;
 use super::tasks::{key, named};
-use super::{OpsError, refuse};
+use super::{OpsError, Session, refuse, request_text};
 use crate::store::{Add, Applied, Definition, Edge, Store};
 
 /// A line longer than this is not a task: titles, bodies and fields are bounded far below.
@@ -49,7 +49,7 @@ struct Line {
     #[serde(default)]
     informed_by: Vec<String>,
     #[serde(default)]
-    fields: Map<String, Value>,
+    fields: Fields,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,13 +70,13 @@ pub struct Defaults<'a> {
 
 /// Imports tasks in the order in which they can be: first those that others need.
 pub fn import(
-    store: &Store,
+    session: &Session,
     library: &Library,
-    actor: &Actor,
     defaults: &Defaults<'_>,
     input: impl BufRead,
     now: Instant,
 ) -> Result<Vec<Imported>, OpsError> {
+    let (store, actor) = (session.may(Operation::ImportTasks)?, &session.actor());
     let now = store.now(now)?;
     let lines = read_lines(input)?;
     let order = in_order(&lines)?;
@@ -203,7 +203,7 @@ fn proven(
 
 fn add_to(store: &Store, add: Add, now: Instant) -> Result<Applied, OpsError> {
     if let Some(batch) = &add.new.batch {
-        store.put_batch(named(batch)?, limits::BATCH_CONCURRENCY, now)?;
+        named(batch)?;
     }
     Ok(store.add(add, now)?)
 }
@@ -242,23 +242,23 @@ fn arrival(
         open_needs: 0,
         not_before: None,
     };
-    let asked = json!([
+    let asked = (
         "import",
-        line.id,
-        new.title,
-        new.body,
-        new.project,
-        lifecycle.id,
-        line.state,
-        line.prior,
+        &line.id,
+        &new.title,
+        &new.body,
+        &new.project,
+        &lifecycle.id,
+        &line.state,
+        &line.prior,
         new.priority,
-        new.tags,
-        line.needs,
-        line.informed_by,
-        line.parent,
-        new.fields
-    ]);
-    let repeat = line.id.as_ref().map(|_| format!("import-{}", digest(&asked)));
+        &new.tags,
+        &line.needs,
+        &line.informed_by,
+        &line.parent,
+        &new.fields,
+    );
+    let repeat = line.id.as_ref().map(|_| format!("import-{}", digest(&request_text(&asked))));
     let key = key(repeat.as_deref(), &asked)?;
     Ok(Add { new, definition, needs, actor: actor.clone(), key, arrival })
 }
@@ -272,7 +272,7 @@ fn state_named(lifecycle: &Lifecycle, name: &str) -> Result<StateId, OpsError> {
 }
 
 /// Counters stand among the fields of an exported task; the new store counts anew.
-fn without_counters(lifecycle: &Lifecycle, fields: &Map<String, Value>) -> Map<String, Value> {
+fn without_counters(lifecycle: &Lifecycle, fields: &Fields) -> Fields {
     let counted = |name: &String| lifecycle.counters.iter().any(|counter| counter.name == *name);
     let own = fields.iter().filter(|(name, _)| !counted(name));
     own.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -283,7 +283,7 @@ fn clip(text: &str) -> String {
     text.chars().take(64).filter(|c| !c.is_control()).collect()
 }
 
-fn digest(asked: &Value) -> String {
+fn digest(asked: &str) -> String {
     use sha2::Digest;
-    crate::store::hex(&sha2::Sha256::digest(asked.to_string().as_bytes())[..16])
+    crate::store::hex(&sha2::Sha256::digest(asked.as_bytes())[..16])
 }

@@ -8,17 +8,18 @@ use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::limits::NODE_GONE;
-use banksman_core::machine::{Driver, TimerKind, hold};
+use banksman_core::machine::{Driver, TimerKind, driver_of};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
 use banksman_core::schedule::{Budget, Ineligible, choose};
 use banksman_core::time::{Instant, Span};
 
-use super::OpsError;
 use super::decisions::{ReviewerVerdict, on_record};
 use super::panels::{PendingReview, ReviewerStatus, is_at_panel, open_reviews};
+use super::principal::Operation;
 use super::status::last_run;
 use super::workflows::is_manual;
+use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
@@ -67,28 +68,30 @@ pub struct WhyLimits {
 const REASON_CHARS: usize = 500;
 
 pub fn why(
-    store: &Store,
+    session: &Session,
     id: TaskId,
     bounds: &WhyLimits,
     now: Instant,
 ) -> Result<Explanation, OpsError> {
+    let store = session.may_on(Operation::ReadTask, id)?;
     let detail = store.detail(id)?;
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let state = lifecycle.state(task.state);
-    let hold = hold(lifecycle, task, detail.timers.first().map(|timer| timer.due));
-    let mut waiting_for = if hold == Driver::Ended { Vec::new() } else { waiting(&detail, &hold) };
+    let driver = driver_of(lifecycle, task, detail.timers.first().map(|timer| timer.due));
+    let mut waiting_for =
+        if driver == Driver::Ended { Vec::new() } else { waiting(&detail, &driver) };
     let mut remedy = None;
-    if hold == Driver::Parts {
+    if driver == Driver::Parts {
         let (children, what) = children_at_work(store, id)?;
         waiting_for.splice(0..0, children);
         remedy = what;
     }
-    if hold == Driver::Queue {
+    if driver == Driver::Queue {
         let (reasons, what) = held_back(store, id, bounds, now)?;
         waiting_for.extend(reasons);
         remedy = what;
     }
-    if is_at_panel(&detail.stored) && matches!(hold, Driver::Timer(_) | Driver::Person) {
+    if is_at_panel(&detail.stored) && matches!(driver, Driver::Timer(_) | Driver::Person) {
         let (reviews, what) = panel(store, &detail.stored, bounds, now)?;
         waiting_for.splice(0..0, reviews);
         remedy = Some(what);
@@ -103,7 +106,7 @@ pub fn why(
         waiting_for.splice(0..0, [delay]);
         remedy = what;
     }
-    let next = match &hold {
+    let next = match &driver {
         Driver::Ended => format!("nothing: {} is an end", state.name),
         Driver::Lease(_) => "its run ends, or its lease does".to_owned(),
         Driver::Needs(_) => "it becomes ready when what it waits for is done".to_owned(),
@@ -159,7 +162,7 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, St
         format!("{work} goes into its base")
     };
     let waiting = WaitReason::new("merge", what);
-    Ok(if has_machines(store, now)? {
+    Ok(if !live_machines(store, store.now(now)?)?.is_empty() {
         (waiting, "it is done, or a person is asked again".to_owned())
     } else {
         let (nobody, what) = nobody_works();
@@ -168,7 +171,8 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, St
 }
 
 /// Whether somebody does what is to be done.
-pub fn has_machines(store: &Store, now: Instant) -> Result<bool, OpsError> {
+pub fn has_machines(session: &Session, now: Instant) -> Result<bool, OpsError> {
+    let store = session.may(Operation::ReadStore)?;
     let now = store.now(now)?;
     Ok(!live_machines(store, now)?.is_empty())
 }
@@ -351,7 +355,7 @@ fn question(decision: &Decision) -> WaitReason {
     WaitReason { until: decision.deadline, ..waiting }
 }
 
-fn waiting(detail: &Detail, hold: &Driver) -> Vec<WaitReason> {
+fn waiting(detail: &Detail, driver: &Driver) -> Vec<WaitReason> {
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let mut list = Vec::new();
     if let Some(lease) = &task.lease {
@@ -372,7 +376,7 @@ fn waiting(detail: &Detail, hold: &Driver) -> Vec<WaitReason> {
     }
     if let Some(decision) = &detail.decision {
         list.push(question(decision));
-    } else if *hold == Driver::Person {
+    } else if *driver == Driver::Person {
         let what =
             format!("a person may move it to {}", people_moves(lifecycle, detail).join(", "));
         list.push(WaitReason::new("person", what).who("human"));

@@ -14,28 +14,28 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, Trigger};
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
 use banksman_core::limits;
-use banksman_core::machine::{Actor, running_bounds};
+use banksman_core::machine::running_bounds;
 use banksman_core::time::Instant;
 use banksman_core::workflow::{self, Step, Workflow};
-use serde_json::{Value, json};
 
-use super::OpsError;
 use super::panels::{PendingReview, open_reviews};
+use super::principal::{Operation, Principal};
+use super::status::readable;
 use super::tasks::{MoveRequest, move_task};
+use super::{OpsError, Session};
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
 pub use looks::{ManualCheck, look_at};
 pub use next::{NextAction, NextActionKind, is_manual_step, next};
 pub use simulate::{Simulated, Verdicts, simulate};
-pub use start::{StartRequest, Started, start};
+pub use start::{StartRequest, Started, copy_specs, start};
 
-/// The driver of a workflow for which nothing is started.
-const MANUAL: &str = "hand";
 /// Workflows that are looked through for one of a name.
 const RECENT: i64 = 1_000;
 /// From a review to its step, and from there to the workflow. Nothing is nested deeper.
@@ -144,10 +144,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Workflows of a project, or of all, the one that was started last first.
-pub fn recent(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
+pub fn recent(session: &Session, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
+    recent_in(session.may(Operation::ReadStore)?, project)
+}
+
+fn recent_in(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
     let mut found = Vec::new();
     for id in store.parents(RECENT)? {
-        let stored = store.task(id)?;
+        let Some(stored) = readable(store, id)? else { continue };
         let here = project.is_none_or(|project| project == stored.task.project);
         if here && stored.task.parent.is_none() && is_workflow(&stored) {
             found.push(stored);
@@ -158,8 +162,12 @@ pub fn recent(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsEr
 
 /// The workflow that a word means: its name, then the one that was started last; or the id of its
 /// task, of a step's or of a reviewer's. Without a word the last of all.
-pub fn find(store: &Store, project: Option<&str>, word: Option<&str>) -> Result<Stored, OpsError> {
-    let all = recent(store, project)?;
+pub fn find(
+    session: &Session,
+    project: Option<&str>,
+    word: Option<&str>,
+) -> Result<Stored, OpsError> {
+    let (store, all) = (session.may(Operation::ReadStore)?, recent(session, project)?);
     let Some(word) = word else {
         return all.into_iter().next().ok_or_else(none_yet);
     };
@@ -223,12 +231,15 @@ pub struct WorkflowStatus {
     pub reviews: BTreeMap<TaskId, Vec<PendingReview>>,
 }
 
-pub fn standing(store: &Store, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
+pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
+    let store = session.may(Operation::ReadStore)?;
     let steps = store.children(workflow.task.id)?;
     let damaged =
         || OpsError::input("the workflow cannot be read from the store", "banksman check");
-    let mut flow: Workflow = workflow.spec().ok_or_else(damaged)?;
-    flow.steps = steps.iter().map(Stored::spec).collect::<Option<_>>().ok_or_else(damaged)?;
+    let mut flow: Workflow = workflow.data(Field::Spec)?.ok_or_else(damaged)?;
+    for step in &steps {
+        flow.steps.push(step.data(Field::Spec)?.ok_or_else(damaged)?);
+    }
     let cost_micros = cost_of(store, &workflow, &steps)?;
     let mut reviews = BTreeMap::new();
     for step in &steps {
@@ -260,12 +271,13 @@ impl WorkflowStatus {
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
 #[must_use]
 pub fn is_manual(step: &Stored) -> bool {
-    step.text(Field::StepDriver) == Some(MANUAL)
+    step.text(Field::StepDriver) == Some(DrivenBy::Person.name())
 }
 
 /// Finds a step by its id in the file, by its gate's, or by its task's.
 fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError> {
-    let gates: Vec<Option<String>> = steps.iter().map(gate_of).collect();
+    let gates: Vec<Option<String>> =
+        steps.iter().map(gate_of).collect::<Result<_, StoreError>>()?;
     let by_file = steps.iter().zip(&gates).find(|(stored, gate)| {
         stored.text(Field::Step) == Some(word) || gate.as_deref() == Some(word)
     });
@@ -280,8 +292,9 @@ fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError
     })
 }
 
-fn gate_of(stored: &Stored) -> Option<String> {
-    stored.spec::<Step>()?.gate.map(|gate| gate.id)
+fn gate_of(stored: &Stored) -> Result<Option<String>, StoreError> {
+    let step: Option<Step> = stored.data(Field::Spec)?;
+    Ok(step.and_then(|step| step.gate).map(|gate| gate.id))
 }
 
 /// Until when people may say no to a step that an agent has let pass. Then it goes on by itself.
@@ -367,20 +380,26 @@ pub struct WorkFolder<'a> {
     pub node: &'a str,
 }
 
+/// How often the gate of a step has failed.
+#[must_use]
+pub fn failures(step: &Stored) -> u32 {
+    let at = step.lifecycle.counters.iter().position(|counter| counter.name == "rounds");
+    at.and_then(|at| step.task.counters.get(at)).map_or(0, |count| count.total)
+}
+
 /// The move that a report asks for. Who has done a step by hand need not wait until Banksman has
 /// laid it out: they open it themselves, by a move and not by a turn of the engine, because the
 /// machine that they report from need not take part in the work.
 pub fn report(
-    store: &Store,
+    session: &Session,
     step: &Stored,
-    actor: &Actor,
     said: StepReport<'_>,
     now: Instant,
 ) -> Result<Applied, OpsError> {
     if said.word == ReportedOutcome::Done && next::awaits_manual_step(step) {
         let open =
             MoveRequest { trigger: Some(Trigger::Open.to_string()), ..MoveRequest::default() };
-        match move_task(store, step.task.id, actor, &open, now) {
+        match move_task(session, step.task.id, &open, now) {
             // The engine was faster, or it is not theirs to open: what was said decides.
             Ok(_) | Err(OpsError::Store(StoreError::Rejected(_))) => {}
             Err(error) => return Err(error),
@@ -396,16 +415,17 @@ pub fn report(
     let fields = note.into_iter().chain(reason).chain(place.into_iter().flatten());
     let request = MoveRequest {
         trigger: Some(trigger.to_string()),
-        fields: fields.map(|(field, text)| (field.to_string(), json!(text))).collect(),
+        fields: fields.map(|(field, text)| (field.to_string(), text.into())).collect(),
         key: said.key.map(str::to_owned),
         ..MoveRequest::default()
     };
-    move_task(store, step.task.id, actor, &request, now)
+    move_task(session, step.task.id, &request, now)
 }
 
 /// What to say instead of what was refused.
 #[must_use]
-pub fn instead(step: &Stored, actor: &Actor, said: StepReport<'_>) -> String {
+pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> String {
+    let actor = session.actor();
     let lifecycle = &step.lifecycle;
     let may =
         |row: &&Transition| row.roles.iter().any(|role| lifecycle.role_name(*role) == actor.role);
@@ -442,15 +462,19 @@ pub fn instead(step: &Stored, actor: &Actor, said: StepReport<'_>) -> String {
 
 /// A step by its id in the file, its gate's, or its task's.
 pub fn step_named(
-    store: &Store,
+    session: &Session,
     project: Option<&str>,
     workflow: Option<&str>,
     word: &str,
 ) -> Result<Stored, OpsError> {
+    if let Principal::Run(_) = session.principal() {
+        return super::tasks::find(session, word.parse()?);
+    }
+    let store = session.may(Operation::ReadStore)?;
     let of = |parent: &Stored| -> Result<Stored, OpsError> {
         find_step(&store.children(parent.task.id)?, word).cloned()
     };
-    let here = find(store, project, workflow).and_then(|parent| of(&parent));
+    let here = find(session, project, workflow).and_then(|parent| of(&parent));
     match (here, workflow, word.parse::<TaskId>()) {
         // A task's id needs no workflow to be found; an id in a file may be a number as well, and
         // goes first.

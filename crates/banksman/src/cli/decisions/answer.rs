@@ -1,24 +1,28 @@
 //! `banksman decisions approve`, `changes`, `back`, `backburner`, `cancel`, `merge` and `answer`.
 
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Instant;
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
 
-use super::{is_snoozed, require_person};
-use crate::api::dto::TransitionResponse;
+use super::is_snoozed;
+use crate::api::Sorted;
+use crate::api::decision::{Answer, Answers};
+use crate::api::error::ErrorDocument;
+use crate::api::task::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::sanitize;
+use crate::cli::report;
 use crate::cli::symbols::Symbols;
+use crate::ops::Session;
 use crate::ops::decisions::{
     self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
 };
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
-use crate::store::Store;
 
 /// Options of every answer.
 #[derive(Debug, Args)]
@@ -85,18 +89,18 @@ pub(super) struct AnyArgs {
 }
 
 pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit, Failure> {
-    require_person(context, &[args.which])?;
     let draft = DraftAnswer::new(&args.action, args.text.clone(), &args.how)?;
-    answer_one(context, &context.store()?, args.which, &draft)
+    let session = context.session_as(&args.how.actor)?;
+    let answered = draft.send(context, &session, args.which, args.how.key.clone())?;
+    print_answer(context, &session, answered)
 }
 
 pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit, Failure> {
     let (mut which, text) = split_ids(&args.words)?;
-    require_person(context, &which)?;
     if text.is_some() && args.how.note.is_some() {
         return Err(argument_error("the text appears twice", "pass it as TEXT or with --note"));
     }
-    let store = context.store()?;
+    let session = context.session_as(&args.how.actor)?;
     if args.all {
         if !which.is_empty() {
             return Err(argument_error(
@@ -104,7 +108,7 @@ pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Ex
                 "remove the ids, or remove --all",
             ));
         }
-        which = matching_decisions(context, &store, word, args.escalated)?;
+        which = matching_decisions(context, &session, word, args.escalated)?;
     } else if which.is_empty() {
         return Err(argument_error(
             "missing id",
@@ -119,8 +123,11 @@ pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Ex
     }
     let draft = DraftAnswer::new(word, text, &args.how)?;
     match which.as_slice() {
-        [one] if !args.all => answer_one(context, &store, *one, &draft),
-        several => answer_several(context, &store, several, &draft),
+        [one] if !args.all => {
+            let answered = draft.send(context, &session, *one, args.how.key.clone())?;
+            print_answer(context, &session, answered)
+        }
+        several => answer_several(context, &session, several, &draft),
     }
 }
 
@@ -128,7 +135,7 @@ pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Ex
 struct DraftAnswer<'a> {
     word: &'a str,
     note: Option<String>,
-    fields: Map<String, Value>,
+    fields: Fields,
     how: &'a HowArgs,
 }
 
@@ -141,16 +148,7 @@ impl<'a> DraftAnswer<'a> {
     fn send(
         &self,
         context: &Context,
-        store: &Store,
-        which: DecisionRef,
-    ) -> Result<AnswerResult, Failure> {
-        self.send_with_key(context, store, which, self.how.key.clone())
-    }
-
-    fn send_with_key(
-        &self,
-        context: &Context,
-        store: &Store,
+        session: &Session,
         which: DecisionRef,
         key: Option<String>,
     ) -> Result<AnswerResult, Failure> {
@@ -162,8 +160,7 @@ impl<'a> DraftAnswer<'a> {
             seen: self.how.seen,
             key,
         };
-        let actor = context.actor(self.how.actor.actor.as_ref());
-        Ok(decisions::answer(store, &actor, &answer, context.now)?)
+        Ok(decisions::answer(session, &answer, context.now)?)
     }
 }
 
@@ -190,11 +187,11 @@ fn argument_error(message: &str, hint: &str) -> Failure {
 /// The open decisions that offer an action, matched as an answer would be.
 fn matching_decisions(
     context: &Context,
-    store: &Store,
+    session: &Session,
     word: &str,
     escalated: Escalated,
 ) -> Result<Vec<DecisionRef>, Failure> {
-    let now = store.now(context.now)?;
+    let now = session.now(context.now)?;
     let offers = |item: &InboxItem| {
         let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
         actions.any(|action| action == word || synonyms(word).contains(&action))
@@ -204,47 +201,33 @@ fn matching_decisions(
         Escalated::Yes => item.escalated,
         Escalated::Any => true,
     };
-    let mut items = decisions::inbox(store, context.project_flag.as_deref())?;
+    let mut items = decisions::inbox(session, context.project_flag.as_deref())?;
     items.retain(|item| !is_snoozed(item, now) && offers(item) && wanted(item));
     Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
-}
-
-/// Gives one answer; its failure is the failure of the command.
-fn answer_one(
-    context: &Context,
-    store: &Store,
-    which: DecisionRef,
-    draft: &DraftAnswer<'_>,
-) -> Result<Exit, Failure> {
-    match draft.send(context, store, which) {
-        Ok(answered) => print_answer(context, store, answered),
-        Err(Failure::Ops(error)) => context.refused(error),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// Gives the same answer to several decisions. A rejected answer does not stop the others.
 fn answer_several(
     context: &Context,
-    store: &Store,
+    session: &Session,
     which: &[DecisionRef],
     draft: &DraftAnswer<'_>,
 ) -> Result<Exit, Failure> {
-    let (mut documents, mut lines, mut refused) = (Vec::new(), String::new(), 0);
+    let (mut answers, mut lines, mut refused) = (Vec::new(), String::new(), 0);
     let mut merges = Vec::new();
     for which in which {
         // An idempotency key covers one request, and each answer is one.
         let key = draft.how.key.as_ref().map(|key| format!("{key}/{which}"));
-        match draft.send_with_key(context, store, *which, key) {
+        match draft.send(context, session, *which, key) {
             Ok(answered) => {
                 lines.push_str(&line(context.out.symbols, &answered));
-                merges.extend(merge_message(store, &answered, context.now)?);
-                documents.push(document(store, answered)?);
+                merges.extend(merge_message(session, &answered, context.now)?);
+                answers.push(document(session, answered)?);
             }
             Err(failure) => {
                 refused += 1;
                 let (document, line) = refusal(context.out.symbols, *which, &failure);
-                documents.push(document);
+                answers.push(document);
                 lines.push_str(&line);
             }
         }
@@ -252,32 +235,32 @@ fn answer_several(
     if which.is_empty() {
         lines.push_str("no matching decisions\n");
     }
-    context.out.answer(|| json!({ "answers": documents, "refused": refused }), || lines)?;
+    context.out.answer(|| Answers { answers, refused }, || lines)?;
     merges.iter().for_each(|words| context.out.say(words));
     context.out.next(&["decisions"]);
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn refusal(symbols: Symbols, which: DecisionRef, failure: &Failure) -> (Value, String) {
-    let (code, hint) = failure.class();
-    let message = failure.to_string();
-    let text =
-        format!("{} {which}  {} ({})\n", symbols.success(false), sanitize(&message), code.as_str());
-    let error = json!({ "code": code.as_str(), "message": message, "hint": hint });
-    (json!({ "success": false, "decision": which.to_string(), "error": error }), text)
+fn refusal(symbols: Symbols, which: DecisionRef, failure: &Failure) -> (Sorted<Answer>, String) {
+    let problem = failure.problem();
+    let (message, code) = (sanitize(&problem.message), problem.code.as_str());
+    let text = format!("{} {which}  {message} ({code})\n", symbols.success(false));
+    let document =
+        ErrorDocument { decision: Some(which.to_string()), ..report::document(&problem) };
+    (Sorted(Answer::Refused(document)), text)
 }
 
 /// Prints the result of an answer.
 pub(super) fn print_answer(
     context: &Context,
-    store: &Store,
+    session: &Session,
     answered: AnswerResult,
 ) -> Result<Exit, Failure> {
     let (id, task) = (answered.decision.id, answered.decision.task);
     let can_undo = answered.action != "undo" && has_way_back(&answered);
     let text = line(context.out.symbols, &answered);
-    let merge_message = merge_message(store, &answered, context.now)?;
-    let document = document(store, answered)?;
+    let merge_message = merge_message(session, &answered, context.now)?;
+    let document = document(session, answered)?;
     context.out.answer(|| document, || text)?;
     merge_message.iter().for_each(|words| context.out.say(words));
     let back = format!("decisions undo {id}");
@@ -287,20 +270,18 @@ pub(super) fn print_answer(
     Ok(Exit::Done)
 }
 
-fn document(store: &Store, answered: AnswerResult) -> Result<Value, Failure> {
+fn document(session: &Session, answered: AnswerResult) -> Result<Sorted<Answer>, Failure> {
     let AnswerResult { decision, action, applied } = answered;
-    let view = tasks::view_of(store, applied.stored)?;
-    let mut document = json!(TransitionResponse::made(&view, applied.entry.as_ref()));
-    document["decision"] = json!(decision.id.to_string());
-    document["action"] = json!(action);
-    document["replayed"] = json!(applied.replayed);
-    Ok(document)
+    let view = tasks::view_of(session, applied.stored)?;
+    let made = Box::new(TransitionResponse::made(&view, applied.entry.as_ref()));
+    let (decision, replayed) = (decision.id.to_string(), applied.replayed);
+    Ok(Sorted(Answer::Given { made, action, decision, replayed }))
 }
 
 /// A message for an answer that starts a merge: the merge is not finished when the answer is
 /// recorded.
 pub(super) fn merge_message(
-    store: &Store,
+    session: &Session,
     answered: &AnswerResult,
     now: Instant,
 ) -> Result<Option<String>, Failure> {
@@ -309,7 +290,7 @@ pub(super) fn merge_message(
         return Ok(None);
     }
     let what = stored.local_branch().unwrap_or("its work");
-    let nobody = if has_machines(store, now)? {
+    let nobody = if has_machines(session, now)? {
         ""
     } else {
         "; no machine is running tasks of this store: start `banksman up`, or run `banksman pulse`"

@@ -12,13 +12,14 @@ use banksman_core::time::Instant;
 use clap::Args;
 
 use super::mark;
-use crate::api::decision;
+use crate::api::Sorted;
+use crate::api::decision::{self, Question};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Cell, sanitize, sanitize_lines, table};
-use crate::cli::symbols::{Symbols, first_line, format_cost, format_span, format_tokens, local};
+use crate::cli::symbols::{Symbols, first_line, format_cost, format_span, format_usage, local};
 use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
@@ -42,14 +43,13 @@ const EXCERPT_CHARS: usize = 2_000;
 const RUNS: usize = 3;
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    let question = decisions::question(&store, args.which, &actor, context.now)?;
+    let session = context.session_as(&args.actor)?;
+    let question = decisions::question(&session, args.which, context.now)?;
     let diff = Diff::of(context, &question);
     let command = diff.as_ref().map(Diff::command);
-    let now = store.now(context.now)?;
+    let now = session.now(context.now)?;
     context.out.answer(
-        || decision::question(&question, command.as_deref()),
+        || Sorted(Question::new(&question, command.as_deref())),
         || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
@@ -189,10 +189,8 @@ fn cost(spent: Spent) -> String {
         return String::new();
     }
     let runs = if spent.runs == 1 { "1 run".to_owned() } else { format!("{} runs", spent.runs) };
-    let tokens = Some(format_tokens(spent.tokens)).filter(|text| !text.is_empty());
-    let tokens = tokens.map(|tokens| format!("{tokens} tokens"));
-    let money = Some(format_cost(spent.cost_micros)).filter(|text| !text.is_empty());
-    [Some(runs), tokens, money].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let used = format_usage(spent.tokens, spent.cost_micros);
+    if used.is_empty() { runs } else { format!("{runs}, {used}") }
 }
 
 fn runs(question: &DecisionDetail, now: Instant) -> String {

@@ -6,31 +6,25 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use banksman_core::ids::DecisionId;
-use banksman_core::machine::Actor;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Span;
 use clap::Args;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::answer::{self, line};
+use super::is_snoozed;
 use super::show::{Diff, page};
-use super::{is_snoozed, require_person};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
+use crate::cli::hints::phrase;
 use crate::cli::output::{sanitize, sanitize_lines};
+use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed};
 use crate::clock;
-use crate::config::Environment;
-use crate::exec::git::Git;
-use crate::exec::process::PlainRunner;
+use crate::ops::Session;
 use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
-use crate::store::Store;
 
 /// Answer the open decisions one by one with single keys; escalated ones come first
 #[derive(Debug, Args)]
@@ -46,34 +40,20 @@ pub(super) struct TriageArgs {
 const SNOOZE: Span = Span(14_400_000);
 /// How many offers get a digit key.
 const DIGITS: usize = 9;
-/// The longest text that is read from the terminal.
-const NOTE_BYTES: usize = 16 * 1024;
 /// How much of a diff is shown.
 const DIFF_LINES: usize = 400;
 
-/// A signal that arrives just before the wait for a key is noticed after this time.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-
-const CTRL_C: u8 = 3;
-const CTRL_D: u8 = 4;
-
 pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
-    require_person(context, &[])?;
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::Argument {
             message: "triage needs a terminal, because it reads single keys".to_owned(),
             hint: "`banksman decisions --json` lists the decisions for scripts".to_owned(),
         });
     }
-    let store = context.store()?;
-    let mut triage = Triage {
-        context,
-        store: &store,
-        actor: context.actor(args.actor.actor.as_ref()),
-        keys: Keys::new()?,
-        last: None,
-        answered: 0,
-    };
+    let session = context.session_as(&args.actor)?;
+    decisions::require_person(&session, context.now)?;
+    let mut triage =
+        Triage { context, session: &session, keys: Keys::new()?, last: None, answered: 0 };
     let left = triage.answer_all()?;
     say(context, &format!("{} answered, {left} left", triage.answered))?;
     Ok(Exit::Done)
@@ -82,8 +62,7 @@ pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure>
 /// One triage session.
 struct Triage<'c> {
     context: &'c Context,
-    store: &'c Store,
-    actor: Actor,
+    session: &'c Session,
     keys: Keys,
     /// The last answered decision, for undo.
     last: Option<DecisionId>,
@@ -102,8 +81,8 @@ enum Next {
 impl Triage<'_> {
     /// Goes through the open decisions and returns how many are left.
     fn answer_all(&mut self) -> Result<usize, Failure> {
-        let now = self.store.now(clock::now())?;
-        let mut items = decisions::inbox(self.store, self.context.project_flag.as_deref())?;
+        let now = self.session.now(clock::now())?;
+        let mut items = decisions::inbox(self.session, self.context.project_flag.as_deref())?;
         items.retain(|item| !is_snoozed(item, now));
         items.sort_by_key(|item| !item.escalated);
         let all = items.len();
@@ -146,12 +125,18 @@ impl Triage<'_> {
 
     fn question(&self, id: DecisionId) -> Result<DecisionDetail, Failure> {
         let which = DecisionRef::Decision(id);
-        Ok(decisions::question(self.store, which, &self.actor, clock::now())?)
+        Ok(decisions::question(self.session, which, clock::now())?)
     }
 
     fn act(&mut self, question: &DecisionDetail) -> Result<Next, Failure> {
         let id = question.item.decision.id;
-        let Some(key) = self.keys.byte()? else { return Ok(Next::Quit) };
+        let key = loop {
+            match self.keys.wait()? {
+                Pressed::Key(key) => break key,
+                Pressed::Nothing => {}
+                Pressed::Closed => return Ok(Next::Quit),
+            }
+        };
         match key {
             b'q' | CTRL_C | CTRL_D => Ok(Next::Quit),
             b's' | b' ' | b'\n' => Ok(Next::Decision),
@@ -159,8 +144,12 @@ impl Triage<'_> {
             b'd' => self.diff(question),
             b'u' => self.undo(),
             b'h' => {
-                let snoozed =
-                    decisions::snooze(self.store, DecisionRef::Decision(id), SNOOZE, clock::now());
+                let snoozed = decisions::snooze(
+                    self.session,
+                    DecisionRef::Decision(id),
+                    SNOOZE,
+                    clock::now(),
+                );
                 self.report(
                     snoozed.map(|_| format!("{id} is snoozed for {SNOOZE}")),
                     Next::Decision,
@@ -179,7 +168,8 @@ impl Triage<'_> {
         let mut note = None;
         if offer.needs_words() {
             let asks = offer.missing.first().map_or("", |error| error.message.as_str());
-            note = self.keys.line(self.context, &format!("{}: {asks}? ", offer.action))?;
+            self.context.out.text(&sanitize(&format!("{}: {asks}? ", offer.action)))?;
+            note = self.keys.line()?;
             if note.is_none() {
                 say(self.context, "no text given, so nothing was changed")?;
                 return Ok(Next::Keys);
@@ -189,16 +179,16 @@ impl Triage<'_> {
             which: DecisionRef::Decision(id),
             word: offer.action.clone(),
             note,
-            fields: serde_json::Map::new(),
+            fields: Fields::new(),
             seen: Some(question.detail.stored.task.version),
             key: None,
         };
-        let answered = decisions::answer(self.store, &self.actor, &answer, clock::now());
+        let answered = decisions::answer(self.session, &answer, clock::now());
         let mut merge_message = None;
         if let Ok(answered) = &answered {
             self.last = Some(id);
             self.answered += 1;
-            merge_message = answer::merge_message(self.store, answered, clock::now())?;
+            merge_message = answer::merge_message(self.session, answered, clock::now())?;
         }
         let symbols = self.context.out.symbols;
         let more = merge_message.unwrap_or_default();
@@ -211,7 +201,7 @@ impl Triage<'_> {
             return Ok(Next::Keys);
         };
         let which = Some(DecisionRef::Decision(id));
-        let undone = decisions::undo(self.store, &self.actor, which, UNDO_WINDOW, clock::now());
+        let undone = decisions::undo(self.session, which, UNDO_WINDOW, clock::now());
         if undone.is_ok() {
             self.answered -= 1;
         }
@@ -231,12 +221,10 @@ impl Triage<'_> {
                 Ok(then)
             }
             Err(error) => {
-                let failure: Failure = error.into();
-                let hint = failure.class().1.map(|hint| format!("\n{}", sanitize(&hint)));
-                say(
-                    self.context,
-                    &format!("{}{}", sanitize(&failure.to_string()), hint.unwrap_or_default()),
-                )?;
+                let problem = error.into().problem();
+                let hint = problem.hint.map(|hint| format!("\n{}", sanitize(&phrase(&hint))));
+                let text = sanitize(&problem.message) + &hint.unwrap_or_default();
+                say(self.context, &text)?;
                 Ok(Next::Keys)
             }
         }
@@ -247,9 +235,7 @@ impl Triage<'_> {
             None => "there are no commits".to_owned(),
             Some(diff @ Diff::PullRequest(_)) => diff.command(),
             Some(Diff::Commits { folder, base, head }) => {
-                let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-                let mut runner = PlainRunner;
-                match Git::at(&mut runner, Path::new(&folder), &env).diff(&base, &head) {
+                match decisions::changes(Path::new(&folder), &base, &head) {
                     Ok(diff) if diff.trim().is_empty() => "the diff is empty".to_owned(),
                     Ok(diff) => first_lines(&diff),
                     Err(error) => error.to_string(),
@@ -277,81 +263,4 @@ fn keys_of(offers: &[Offer]) -> String {
 
 fn say(context: &Context, text: &str) -> Result<(), Failure> {
     context.out.text(&format!("{text}\n"))
-}
-
-/// The keyboard in single-key mode. Dropping it restores the terminal.
-struct Keys {
-    before: Termios,
-    stop: Arc<AtomicBool>,
-}
-
-impl Keys {
-    fn new() -> Result<Self, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Output)?;
-        }
-        let keys = Self { before: tcgetattr(io::stdin()).map_err(terminal_error)?, stop };
-        keys.enable_single_keys()?;
-        Ok(keys)
-    }
-
-    /// Switches to single keys without echo.
-    fn enable_single_keys(&self) -> Result<(), Failure> {
-        let mut single = self.before.clone();
-        // Ctrl-C and its like only quit triage.
-        single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
-        tcsetattr(io::stdin(), OptionalActions::Now, &single).map_err(terminal_error)
-    }
-
-    /// Reads one edited line; none when it is empty.
-    fn line(&self, context: &Context, asks: &str) -> Result<Option<String>, Failure> {
-        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).map_err(terminal_error)?;
-        context.out.text(&sanitize(asks))?;
-        let mut line = Vec::new();
-        while line.len() < NOTE_BYTES {
-            match self.byte()? {
-                None | Some(b'\n') => break,
-                Some(byte) => line.push(byte),
-            }
-        }
-        self.enable_single_keys()?;
-        let text = String::from_utf8_lossy(&line).trim().to_owned();
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-
-    /// Reads the next byte; none when the terminal is closed or the program is told to end. It
-    /// bypasses the buffer of the standard input, because `poll` does not see bytes that are
-    /// already buffered.
-    fn byte(&self) -> Result<Option<u8>, Failure> {
-        let stdin = io::stdin();
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&TICK)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                Ok(_) => {}
-                Err(error) => return Err(terminal_error(error)),
-            }
-            let mut byte = [0];
-            return match rustix::io::read(&stdin, &mut byte) {
-                Ok(0) => Ok(None),
-                Ok(_) => Ok(Some(byte[0])),
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => Err(terminal_error(error)),
-            };
-        }
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        // A failure cannot be reported any more.
-        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
-    }
-}
-
-fn terminal_error(error: rustix::io::Errno) -> Failure {
-    Failure::Output(error.into())
 }

@@ -1,13 +1,14 @@
 //! `banksman lifecycle graph`: draws a lifecycle.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::graph::{mermaid, svg};
+use banksman_core::lifecycle::graph::graph;
 use clap::Args;
 
 use crate::cli::context::Context;
 use crate::cli::drawing::DrawingArgs;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
+use crate::ops::tasks;
 
 /// Draw a lifecycle, or a task's lifecycle with its state marked
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub(super) struct GraphArgs {
 pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
     let (lifecycle, current) = match (args.task, &args.name) {
         (Some(id), name) => {
-            let stored = context.store()?.task(id)?;
+            let stored = tasks::find(&context.session()?, id)?;
             if name.as_ref().is_some_and(|name| *name != stored.lifecycle.id) {
                 let message = format!("{id} has the lifecycle {}", stored.lifecycle.id);
                 return Err(Failure::Argument {
@@ -44,5 +45,5 @@ pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> 
             (context.library().definition(name.as_deref().unwrap_or_default())?.lifecycle, None)
         }
     };
-    args.drawing.draw(context, || mermaid(&lifecycle, current), || svg(&lifecycle, current))
+    args.drawing.draw(context, &graph(&lifecycle, current))
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use banksman_core::lifecycle::problem::Problems;
 use clap::Args;
-use serde_json::{Value, json};
 
+use crate::api;
+use crate::api::lifecycle::LintedLifecycle;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -47,7 +48,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
         subjects.into_iter().map(|name| lint(&library, name)).collect::<Result<Vec<_>, _>>()?;
     let all_ok = linted.iter().all(|linted| linted.problems.is_none());
     context.out.answer(
-        || json!({ "ok": all_ok, "lifecycles": linted.iter().map(document).collect::<Vec<_>>() }),
+        || api::checked(all_ok, "lifecycles", linted.iter().map(document)),
         || linted.iter().filter_map(text).collect(),
     )?;
     Ok(if all_ok { Exit::Done } else { Exit::Findings })
@@ -67,12 +68,8 @@ fn lint(library: &Library, name: String) -> Result<Linted, Failure> {
     }
 }
 
-fn document(linted: &Linted) -> Value {
-    let list = linted.problems.iter().flat_map(|problems| &problems.list);
-    let problems = list.map(|problem| {
-        json!({ "line": problem.line, "column": problem.column, "message": problem.message, "help": problem.help })
-    });
-    json!({ "id": linted.name, "ok": linted.problems.is_none(), "problems": problems.collect::<Vec<_>>() })
+fn document(linted: &Linted) -> LintedLifecycle<'_> {
+    LintedLifecycle::new(&linted.name, linted.problems.as_deref())
 }
 
 /// A valid lifecycle prints nothing.

@@ -2,9 +2,8 @@
 
 use banksman_core::lifecycle::{Lifecycle, Since, Transition};
 use clap::Args;
-use serde_json::Value;
 
-use crate::api::dto;
+use crate::api::lifecycle::{Lifecycle as LifecycleDocument, SettingValue};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -26,7 +25,7 @@ pub(super) struct ShowArgs {
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let definition = context.library().definition(&args.name)?;
     let lifecycle = &definition.lifecycle;
-    context.out.answer(|| dto::lifecycle(lifecycle), || text(context, lifecycle))?;
+    context.out.answer(|| LifecycleDocument::new(lifecycle), || text(context, lifecycle))?;
     let id = &lifecycle.id;
     context.out.next(&[&format!("lifecycle graph {id}"), &format!("add 'TITLE' --lifecycle {id}")]);
     Ok(Exit::Done)
@@ -126,15 +125,7 @@ fn settings(lifecycle: &Lifecycle) -> String {
         return String::new();
     }
     let row = |(name, setting): (&String, &banksman_core::lifecycle::Setting)| -> Vec<Cell> {
-        let value = match dto::setting(setting) {
-            Value::String(text) => text,
-            value @ (Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_)) => value.to_string(),
-        };
-        vec![name.as_str().into(), value.into()]
+        vec![name.as_str().into(), SettingValue::from(setting).to_string().into()]
     };
     table(&["SETTING", "VALUE"], &lifecycle.settings.iter().map(row).collect::<Vec<_>>())
 }

@@ -1,14 +1,15 @@
 //! Formats the events of an agent and the facts of its end, as lines for people and as JSON for
 //! programs.
 
-use banksman_core::failure::FailureClass;
+use banksman_core::ids::RunId;
+use banksman_core::machine::Driver;
 use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
-use serde_json::{Value, json};
 
+use crate::api::run::{LogEvent, LogLine, RunEvent};
 use crate::cli::output::{json_line, sanitize, sanitize_lines};
-use crate::cli::symbols::{Symbols, format_cost, format_span, format_tokens, local_time};
-use crate::exec::agent::AgentEvent;
+use crate::cli::symbols::{Symbols, format_span, format_usage, local, local_time};
+use crate::ops::runs::AgentEvent;
 use crate::store::runs::PastRun;
 
 /// How much of one event is shown; the log has the full text.
@@ -16,23 +17,56 @@ const EVENT_CHARS: usize = 400;
 /// How much of a failed check's output is shown.
 const CHECK_LINES: usize = 10;
 
-/// How the events of a run are formatted.
+/// How the entries of a part of a log are formatted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EventFormat<'a> {
+pub(super) struct LogFormat {
     pub(super) json: bool,
     pub(super) symbols: Symbols,
     /// Prefix lines with the time, or with as many blanks; used when following.
     pub(super) timed: bool,
-    pub(super) run: &'a str,
+    pub(super) run: RunId,
+    /// When the entries were seen, which is known only when following.
+    pub(super) at: Option<Instant>,
 }
 
-impl EventFormat<'_> {
-    /// None for events that are only useful to programs. `at` is when the event was seen, which is
-    /// known only when following.
-    pub(super) fn event(&self, seen: &AgentEvent, at: Option<Instant>) -> Option<String> {
+impl LogFormat {
+    pub(super) fn heading(&self, past: &PastRun) -> String {
+        let node = past.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        let since = local(past.started_at);
+        sanitize(&format!("{} of {}{node}, since {since}", self.run, past.worker))
+    }
+
+    /// What moves the task between two runs.
+    pub(super) fn between(
+        &self,
+        state: &str,
+        driver: &Driver,
+        not_before: Option<Instant>,
+        goes_on: bool,
+    ) -> String {
+        let RunId { task, epoch } = self.run;
+        let waits = match (driver, not_before) {
+            (Driver::Queue, _) => "it waits for an agent".to_owned(),
+            (Driver::Lease(_), _) => "another worker has it".to_owned(),
+            (Driver::Timer(_), Some(at)) => {
+                format!("attempt {} starts at {} or later", epoch + 1, local_time(at))
+            }
+            (Driver::Timer(_), None) => "it continues on its own".to_owned(),
+            (Driver::Parts, _) => "its subtasks are running".to_owned(),
+            (Driver::Parent(_), _) => "it is done for now".to_owned(),
+            (Driver::Ended, _) => "the task has ended".to_owned(),
+            (Driver::Person, _) => "it waits for a person".to_owned(),
+            (Driver::Needs(_), _) => "it waits for other tasks".to_owned(),
+            (Driver::Stranded, _) => "nothing will move it".to_owned(),
+        };
+        let stop = if goes_on { "; press Ctrl-C to stop following" } else { "" };
+        sanitize(&format!("{task} is in {state}: {waits}{stop}"))
+    }
+
+    /// None for events that are only useful to programs.
+    pub(super) fn event(&self, seen: &AgentEvent) -> Option<String> {
         if self.json {
-            let mut document = serde_json::to_value(seen).expect("our own types are plain data");
-            return Some(self.document(&mut document, at));
+            return Some(self.document(LogEvent::OfAgent(seen)));
         }
         let (word, text) = match seen {
             AgentEvent::Session { id } => ("session", id.clone()),
@@ -46,60 +80,58 @@ impl EventFormat<'_> {
             AgentEvent::Hopeless { reason } => ("stuck", reason.clone()),
             AgentEvent::Ended { ok, text } => (if *ok { "done" } else { "failed" }, text.clone()),
         };
-        Some(self.line(word, &text, at))
+        Some(self.line(word, &text))
     }
 
     /// A report that the agent sent with its tools.
-    pub(super) fn report(&self, report: &AgentReport, at: Option<Instant>) -> String {
+    pub(super) fn report(&self, report: &AgentReport) -> String {
         if self.json {
-            return self.document(&mut json!({ "event": "report", "report": report }), at);
+            return self.document(LogEvent::OfRun(RunEvent::Report { report }));
         }
         match report {
             AgentReport::Progress { step, blockers, .. } if blockers.is_empty() => {
-                self.line("reports", step, at)
+                self.line("reports", step)
             }
             AgentReport::Progress { step, blockers, .. } => {
-                self.line("reports", &format!("{step}; blocked by {}", blockers.join(", ")), at)
+                self.line("reports", &format!("{step}; blocked by {}", blockers.join(", ")))
             }
-            AgentReport::NeedsPerson { question } => self.line("asks", question, at),
+            AgentReport::NeedsPerson { question } => self.line("asks", question),
             AgentReport::NothingToDo { reason } => {
-                self.line("reports", &format!("nothing to do: {reason}"), at)
+                self.line("reports", &format!("nothing to do: {reason}"))
             }
         }
     }
 
     /// A line of standard error.
-    pub(super) fn error_line(&self, line: &str, at: Option<Instant>) -> String {
+    pub(super) fn error_line(&self, line: &str) -> String {
         if self.json {
-            return self.document(&mut json!({ "event": "stderr", "text": line }), at);
+            return self.document(LogEvent::OfRun(RunEvent::Stderr { text: line }));
         }
-        format!("{}{}\n", self.time(at), sanitize(line))
+        format!("{}{}\n", self.time(), sanitize(line))
     }
 
     pub(super) fn gap(&self) -> String {
         if self.json {
-            return self.document(&mut json!({ "event": "gap" }), None);
+            return self.document(LogEvent::OfRun(RunEvent::Gap));
         }
-        self.line("note", "part of the log is missing: the output exceeded the limit", None)
+        self.line("note", "part of the log is missing: the output exceeded the limit")
     }
 
-    fn document(&self, document: &mut Value, at: Option<Instant>) -> String {
-        document["run"] = json!(self.run);
-        document["at"] = json!(at);
-        format!("{}\n", json_line(document))
+    fn document(&self, entry: LogEvent<'_>) -> String {
+        format!("{}\n", json_line(&LogLine::new(self.run, self.at, entry)))
     }
 
-    fn line(&self, word: &str, text: &str, at: Option<Instant>) -> String {
+    fn line(&self, word: &str, text: &str) -> String {
         let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some((cut, _)) = words.char_indices().nth(EVENT_CHARS) {
             words.truncate(cut);
             words.push_str("...");
         }
-        format!("{}{word:<8} {}\n", self.time(at), sanitize(&words))
+        format!("{}{word:<8} {}\n", self.time(), sanitize(&words))
     }
 
-    fn time(&self, at: Option<Instant>) -> String {
-        match (self.timed, at) {
+    fn time(&self) -> String {
+        match (self.timed, self.at) {
             (true, Some(at)) => format!("{} ", local_time(at)),
             (true, None) => " ".repeat(9),
             (false, _) => String::new(),
@@ -109,16 +141,7 @@ impl EventFormat<'_> {
     /// How the run ended: what the keeper found, and how Banksman judged it.
     pub(super) fn end(&self, receipt: Option<&Receipt>, judged: &PastRun) -> String {
         if self.json {
-            let mut document = json!({
-                "event": "end",
-                "outcome": judged.outcome,
-                "class": judged.class.map(FailureClass::as_str),
-                "detail": judged.detail,
-                "tokens": judged.tokens,
-                "costMicros": judged.cost_micros,
-                "receipt": receipt,
-            });
-            return self.document(&mut document, judged.ended_at);
+            return self.document(LogEvent::OfRun(RunEvent::end(receipt, judged)));
         }
         let mut text = String::from("\n");
         let mut fact = |name: &str, value: &str| {
@@ -225,8 +248,5 @@ fn used(receipt: Option<&Receipt>, judged: &PastRun) -> String {
         tokens = said.input_tokens + said.output_tokens;
         cost = said.cost_micros.unwrap_or_default();
     }
-    let tokens = Some(format_tokens(tokens)).filter(|text| !text.is_empty());
-    let cost = Some(format_cost(cost)).filter(|text| !text.is_empty());
-    let parts = [tokens.map(|tokens| format!("{tokens} tokens")), cost];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    format_usage(tokens, cost)
 }

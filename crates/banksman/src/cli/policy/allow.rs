@@ -1,8 +1,8 @@
 //! `banksman policy allow`: grants the requested permission, and the task continues.
 
 use clap::Args;
-use serde_json::json;
 
+use crate::api::policy::Granted;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -32,23 +32,17 @@ pub(super) struct AllowArgs {
 }
 
 pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    context.refuse_decision_by_run(&store, args.which)?;
-    let actor = context.actor(args.actor.actor.as_ref());
-    let allowed = match policy::allow(&store, &actor, args.which, args.note.as_deref(), context.now)
-    {
-        Ok(allowed) => allowed,
-        Err(error) => return context.refused(error),
-    };
-    let action = allowed.answered.as_ref().map(|answered| answered.action.clone());
+    let session = context.session_as(&args.actor)?;
+    let allowed = policy::allow(&session, args.which, args.note.as_deref(), context.now)?;
+    let answered = allowed.answered.as_ref().map(|answered| answered.action.as_str());
     context.out.answer(
-        || json!({ "decision": allowed.decision.to_string(), "actions": allowed.actions, "answered": action }),
+        || Granted::new(allowed.decision.to_string(), &allowed.actions, answered),
         || {
             let lines = allowed.actions.iter().map(|allowed| {
                 let (word, what) = allowed.parts();
                 format!("  {word} {}\n", sanitize(what))
             });
-            let then = action.as_ref().map_or("; answer the decision to continue the task", |_| "");
+            let then = answered.map_or("; answer the decision to continue the task", |_| "");
             format!("{} grants{then}\n{}", allowed.decision, lines.collect::<String>())
         },
     )?;

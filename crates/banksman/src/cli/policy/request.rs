@@ -3,10 +3,10 @@
 
 use banksman_core::ids::TaskId;
 use clap::Args;
-use serde_json::json;
 
 use super::ActionArgs;
 use super::show::policy_here;
+use crate::api::policy::Requested;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
@@ -43,9 +43,10 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
     let action = args.action.action();
     let environment = Environment::of_process()?;
     if let Some(folder) = environment.get(EnvVars::RUN_FOLDER) {
-        let permission = RunFolder::new(folder.into()).request_permission(&action, &args.why);
-        let permission =
-            permission.map_err(|message| Failure::Input { message, hint: String::new() })?;
+        let run = RunFolder::open(folder.into(), environment.run().as_deref())?;
+        let permission = run
+            .request_permission(&action, &args.why)
+            .map_err(|message| Failure::Input { message, hint: String::new() })?;
         return match permission {
             Permission::GoOn => said(context, None),
             Permission::Asked(request) => said(context, Some(&request)),
@@ -57,18 +58,16 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
             hint: "name it with --task; inside a run it is the run's task".to_owned(),
         });
     };
-    let (store, actor) = (context.store()?, context.actor(args.actor.actor.as_ref()));
-    let (who, what) = ((task, &actor), (&action, args.why.as_str()));
-    match policy::ask(&store, policy_here(context)?, who, what, context.now) {
-        Ok(PermissionResult::GoOn) => said(context, None),
-        Ok(PermissionResult::Waits { request, .. }) => said(context, Some(&request.to_string())),
-        Err(error) => context.refused(error),
+    let (session, what) = (context.session_as(&args.actor)?, (&action, args.why.as_str()));
+    match policy::ask(&session, policy_here(context)?, task, what, context.now)? {
+        PermissionResult::GoOn => said(context, None),
+        PermissionResult::Waits { request, .. } => said(context, Some(&request.to_string())),
     }
 }
 
 fn said(context: &Context, request: Option<&str>) -> Result<Exit, Failure> {
     context.out.answer(
-        || json!({ "goOn": request.is_none(), "request": request }),
+        || Requested::new(request),
         || match request {
             None => "continue\n".to_owned(),
             Some(request) => {

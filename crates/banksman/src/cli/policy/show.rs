@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::ActionArgs;
+use crate::api::Sorted;
+use crate::api::policy::{Classified, LintedPolicy};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -55,7 +56,7 @@ pub(super) struct TestArgs {
 
 pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
     let policy = policy_here(context)?;
-    context.out.answer(|| json!(policy), || listed(&policy))?;
+    context.out.answer(|| Sorted(&policy), || listed(&policy))?;
     Ok(Exit::Done)
 }
 
@@ -109,14 +110,14 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
         }
     };
     context.out.answer(
+        || LintedPolicy::new(path.display().to_string(), problems.as_ref()),
         || {
-            let list = problems.iter().flat_map(|problems| &problems.list);
-            let list: Vec<Value> = list
-                .map(|one| json!({ "line": one.line, "column": one.column, "message": one.message, "help": one.help }))
-                .collect();
-            json!({ "ok": problems.is_none(), "file": path.display().to_string(), "problems": list })
+            problems
+                .as_ref()
+                .map(Problems::to_string)
+                .map(|text| sanitize_lines(&text))
+                .unwrap_or_default()
         },
-        || problems.as_ref().map(Problems::to_string).map(|text| sanitize_lines(&text)).unwrap_or_default(),
     )?;
     Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
 }
@@ -126,23 +127,11 @@ pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> 
     let root = context.config.root.display().to_string();
     let verdict = policy.assess(&args.action.action(), &root);
     let asks = policy.needs_permission(args.rank, verdict.class);
-    context
-        .out
-        .answer(|| document(&verdict, args.rank, asks), || text(&verdict, args.rank, asks))?;
+    context.out.answer(
+        || Classified::new(&verdict, args.rank, asks),
+        || text(&verdict, args.rank, asks),
+    )?;
     Ok(if asks { Exit::Failed } else { Exit::Done })
-}
-
-fn document(verdict: &Assessment, rank: Rank, asks: bool) -> Value {
-    let findings = verdict.findings.iter().map(|finding| {
-        let (rule, place) = finding.rule.clone().unzip();
-        json!({ "what": finding.what, "class": finding.class, "why": finding.why, "rule": rule, "place": place })
-    });
-    json!({
-        "class": verdict.class,
-        "rank": rank,
-        "needsApproval": asks,
-        "findings": findings.collect::<Vec<_>>(),
-    })
 }
 
 fn text(verdict: &Assessment, rank: Rank, asks: bool) -> String {

@@ -1,17 +1,15 @@
 //! `banksman prompts render`: prints the exact prompt that an agent would get for a task now.
 
 use banksman_core::ids::TaskId;
-use banksman_core::prompt::Truncation;
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::origin;
+use crate::api::prompt::{Cut, RenderedPrompt};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
-use crate::cli::up::Runtime;
-use crate::engine::{PreviewRequest, PromptPreview};
+use crate::cli::up::{self, PreviewRequest, PromptPreview};
 
 /// Print the exact prompt that an agent would get for a task now
 ///
@@ -36,20 +34,8 @@ pub(super) struct RenderArgs {
 }
 
 pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure> {
-    // Rendering must not create a missing store.
-    drop(context.store()?);
-    let runtime = Runtime::of(&context.config)?;
     let wish = PreviewRequest { role: args.role.clone(), worker: args.worker.clone() };
-    let now = runtime.store.now(context.now)?;
-    let is_known = |name: &String| {
-        runtime.engine_config.workers.iter().any(|setup| setup.worker.name == *name)
-    };
-    let hint = match &args.worker {
-        Some(name) if !is_known(name) => "`banksman workers` lists the workers".to_owned(),
-        Some(_) | None => format!("`banksman why {}` explains what it waits for", args.task),
-    };
-    let rendered = runtime.engine().render(args.task, &wish, now)?;
-    let rendered = rendered.map_err(|message| Failure::Input { message, hint })?;
+    let rendered = up::preview(context, args.task, &wish)?;
     let told = &rendered.prompt;
     context.out.answer(|| document(context, &rendered), || sanitize_lines(&told.text))?;
     let from = origin(context, told.file.as_deref());
@@ -70,19 +56,18 @@ pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-fn document(context: &Context, rendered: &PromptPreview) -> Value {
+fn document<'a>(context: &Context, rendered: &'a PromptPreview) -> RenderedPrompt<'a> {
     let told = &rendered.prompt;
-    let cut = |cut: &Truncation| json!({ "part": cut.part, "leftOut": cut.left_out, "of": cut.of });
-    json!({
-        "template": told.template,
-        "origin": origin(context, told.file.as_deref()),
-        "state": rendered.state,
-        "role": rendered.role,
-        "worker": rendered.worker,
-        "text": told.text,
-        "bytes": told.text.len(),
-        "schema": rendered.schema,
-        "cut": told.cuts.iter().map(cut).collect::<Vec<_>>(),
-        "open": rendered.open,
-    })
+    RenderedPrompt {
+        bytes: told.text.len(),
+        cut: told.cuts.iter().map(Cut::new).collect(),
+        open: &rendered.open,
+        origin: origin(context, told.file.as_deref()),
+        role: &rendered.role,
+        schema: rendered.schema.as_ref(),
+        state: &rendered.state,
+        template: &told.template,
+        text: &told.text,
+        worker: rendered.worker.as_deref(),
+    }
 }

@@ -2,27 +2,22 @@
 //!
 //! It reads keys, so the terminal does not echo them meanwhile; on exit it restores the terminal.
 
-use std::io::{self, Read, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write};
 use std::time::{Duration, Instant as Moment};
 
 use anstyle::Style;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::termios::tcgetwinsize;
 
-use super::{Home, StatusPage, heartbeats, home, text};
+use super::text;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
+use crate::cli::terminal::{CTRL_C, Keys, Pressed};
 use crate::clock;
-use crate::ops::status::{StatusSummary, summary};
-use crate::store::Store;
+use crate::ops::Session;
+use crate::ops::status::{self, StatusPage};
 use crate::store::conn::{Waited, WakeMark};
 
-/// The poll interval, which limits redraws to two per second.
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// The store is read again after this time even without a notification.
 const STORE_INTERVAL: Duration = Duration::from_secs(5);
 /// Counting files is slow, so it is done less often.
@@ -32,54 +27,50 @@ const HOME_INTERVAL: Duration = Duration::from_secs(60);
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-pub(super) fn watch(context: &Context, store: &Store) -> Result<Exit, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Output)?;
-    }
-    let mut view = View::new(store)?;
+pub(super) fn watch(context: &Context, session: &Session) -> Result<Exit, Failure> {
+    let mut view = View::new(context, session)?;
+    let keys = Keys::new()?;
     let _screen = Screen::enter()?;
-    while !stop.load(Ordering::Relaxed) {
-        view.refresh(context, store)?;
-        if quit_requested()? {
-            break;
+    loop {
+        view.refresh(context, session)?;
+        match keys.wait()? {
+            Pressed::Key(b'q' | b'Q' | CTRL_C) | Pressed::Closed => return Ok(Exit::Done),
+            Pressed::Key(_) | Pressed::Nothing => {}
         }
     }
-    Ok(Exit::Done)
 }
 
 /// What was read, and what is on the screen.
 struct View {
     mark: WakeMark,
-    summary: StatusSummary,
-    read_at: Moment,
-    home: Option<(Home, Moment)>,
+    page: StatusPage,
+    store_read_at: Moment,
+    home_read_at: Moment,
     drawn: String,
 }
 
 impl View {
-    fn new(store: &Store) -> Result<Self, Failure> {
-        let mark = store.mark();
-        let summary = summary(store)?;
-        Ok(Self { mark, summary, read_at: clock::monotonic(), home: None, drawn: String::new() })
+    fn new(context: &Context, session: &Session) -> Result<Self, Failure> {
+        let (mark, now) = (session.mark(), clock::monotonic());
+        let page = status::page(session, &context.config.agents)?;
+        Ok(Self { mark, page, store_read_at: now, home_read_at: now, drawn: String::new() })
     }
 
     /// Redraws if something has changed.
-    fn refresh(&mut self, context: &Context, store: &Store) -> Result<(), Failure> {
-        let now = clock::monotonic();
-        let has_changed = store.wait(self.mark, Duration::ZERO) == Waited::Notified;
-        if has_changed || now.duration_since(self.read_at) > STORE_INTERVAL {
-            self.mark = store.mark();
-            self.summary = summary(store)?;
-            self.read_at = now;
+    fn refresh(&mut self, context: &Context, session: &Session) -> Result<(), Failure> {
+        let (now, agents) = (clock::monotonic(), &context.config.agents);
+        let has_changed = session.wait(self.mark, Duration::ZERO) == Waited::Notified;
+        if has_changed || now.duration_since(self.store_read_at) > STORE_INTERVAL {
+            self.mark = session.mark();
+            self.page.summary = status::summary(session)?;
+            self.store_read_at = now;
         }
-        let known = self.home.filter(|(_, at)| now.duration_since(*at) < HOME_INTERVAL);
-        let (home, at) = known.unwrap_or_else(|| (home(&context.config, &self.summary), now));
-        self.home = Some((home, at));
-        let summary = self.summary.clone();
-        let heartbeats = heartbeats(&context.config, &summary);
-        let page = StatusPage { summary, heartbeats, home };
-        let shown = text(context.out.symbols, &context.config, &page, clock::now());
+        if now.duration_since(self.home_read_at) >= HOME_INTERVAL {
+            self.page.home = status::home_use(agents, &self.page.summary);
+            self.home_read_at = now;
+        }
+        self.page.heartbeats = status::heartbeats(agents, &self.page.summary);
+        let shown = text(context.out.symbols, &context.config, &self.page, clock::now());
         let frame = frame(&shown, size());
         if frame != self.drawn {
             draw(context, &frame)?;
@@ -129,9 +120,7 @@ fn draw(context: &Context, frame: &str) -> Result<(), Failure> {
     let is_plain = context.out.color == anstream::ColorChoice::Never
         || anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never;
     let frame = if is_plain { without_colours(frame) } else { frame.to_owned() };
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(format!("\x1b[H{frame}").as_bytes());
-    written.and_then(|()| stdout.flush()).map_err(Failure::Output)
+    say(&format!("\x1b[H{frame}"))
 }
 
 /// Removes colours; cursor movements stay.
@@ -158,37 +147,12 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// Waits for a key until the next poll. A closed terminal quits, too.
-fn quit_requested() -> Result<bool, Failure> {
-    let stdin = io::stdin();
-    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-    match poll(&mut ready, Some(&TICK)) {
-        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
-        Ok(_) => {}
-        Err(error) => return Err(Failure::Output(error.into())),
-    }
-    let mut keys = [0; 64];
-    let read = stdin.lock().read(&mut keys).map_err(Failure::Output)?;
-    const CTRL_C: u8 = 3;
-    Ok(read == 0 || keys[..read].iter().any(|key| matches!(*key, b'q' | b'Q' | CTRL_C)))
-}
-
-/// The terminal while the view uses it. Dropping it restores the terminal.
-struct Screen {
-    before: Termios,
-}
+/// The alternate screen. Dropping it restores the normal one.
+struct Screen;
 
 impl Screen {
     fn enter() -> Result<Self, Failure> {
-        let fault = |error: rustix::io::Errno| Failure::Output(error.into());
-        let before = tcgetattr(io::stdin()).map_err(fault)?;
-        let mut keys = before.clone();
-        // Signals stay enabled: they set a flag.
-        keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Now, &keys).map_err(fault)?;
-        let screen = Self { before };
-        say(ENTER)?;
-        Ok(screen)
+        say(ENTER).map(|()| Self)
     }
 }
 
@@ -196,7 +160,6 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // A failure cannot be reported any more.
         drop(say(LEAVE));
-        tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
     }
 }
 

@@ -1,12 +1,11 @@
 //! `banksman workflow graph`: draws a workflow file, or the current state of a workflow.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Workflow;
-use banksman_core::workflow::graph::{StepMark, Tone, mermaid, svg};
+use banksman_core::workflow::graph::{StepMark, StepMarks, graph};
 use clap::Args;
 
 use super::{ParamArgs, project_here};
@@ -39,16 +38,14 @@ pub(super) struct GraphArgs {
 
 pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
     let (flow, marks) = subject(context, args)?;
-    args.drawing.draw(context, || mermaid(&flow, &marks), || svg(&flow, &marks))
+    args.drawing.draw(context, &graph(&flow, &marks))
 }
 
-type Marks = BTreeMap<String, StepMark>;
-
-fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, Marks), Failure> {
+fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks), Failure> {
     let params = args.params.params()?;
     if let Some(file) = args.subject.as_deref().filter(|word| is_file(word)) {
         let mut flows = workflows::load(&[PathBuf::from(file)], &params)?;
-        return Ok((flows.remove(0), Marks::new()));
+        return Ok((flows.remove(0), StepMarks::new()));
     }
     if !params.is_empty() {
         return Err(Failure::Argument {
@@ -57,10 +54,10 @@ fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, Marks), Fai
             hint: "remove it, or name the file".to_owned(),
         });
     }
-    let store = context.store()?;
-    let project = project_here(context, &store)?;
-    let found = workflows::find(&store, project.as_deref(), args.subject.as_deref())?;
-    let WorkflowStatus { steps, flow, .. } = workflows::standing(&store, found)?;
+    let session = context.session()?;
+    let project = project_here(context, &session)?;
+    let found = workflows::find(&session, project.as_deref(), args.subject.as_deref())?;
+    let WorkflowStatus { steps, flow, .. } = workflows::standing(&session, found)?;
     let mark = |(stored, id): (&Stored, &String)| (id.clone(), mark(stored, context.now));
     let marks = steps.iter().zip(flow.steps.iter().map(|step| &step.id)).map(mark).collect();
     Ok((flow, marks))
@@ -88,18 +85,8 @@ fn mark(stored: &Stored, now: Instant) -> StepMark {
         | StateKind::Cancelled => None,
     };
     let note = attempts.into_iter().chain(since).collect::<Vec<_>>().join(", ");
-    StepMark { state: state.name.clone(), tone: tone(stored), note }
-}
-
-fn tone(stored: &Stored) -> Tone {
-    match stored.state().kind {
-        StateKind::Queued => Tone::Waiting,
-        StateKind::Working => Tone::Working,
-        StateKind::Reviewing => Tone::Reviewing,
-        // The person is working on it, not being asked.
-        StateKind::Waiting if is_manual_step(stored) => Tone::Working,
-        StateKind::Waiting | StateKind::Parked => Tone::Person,
-        StateKind::Done => Tone::Passed,
-        StateKind::Blocked | StateKind::Failed | StateKind::Cancelled => Tone::Failed,
-    }
+    // The person is working on it, not being asked.
+    let works_on_it = state.kind == StateKind::Waiting && is_manual_step(stored);
+    let kind = if works_on_it { StateKind::Working } else { state.kind };
+    StepMark { state: state.name.clone(), kind, note }
 }

@@ -1,18 +1,18 @@
 //! `banksman workflow lint`: reports errors and warnings in workflow files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use banksman_core::lifecycle::problem::{Problem, SourceSnippet};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::ParamArgs;
+use crate::api;
+use crate::api::workflow::LintedFile;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::symbols::counted;
-use crate::exec::files::missing;
 use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check workflow files
@@ -44,13 +44,15 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
         [] => LintTarget::Repository { root: &config.root, folder: &config.folder },
         files => LintTarget::Files(files),
     };
-    let exists = |path: &str| exists(&config.root, path);
-    let linted = workflows::lint(subject, &args.params.params()?, &exists)?;
+    let linted = workflows::lint(subject, &args.params.params()?, &config.root)?;
     let is_ok =
         |linted: &Linted| linted.errors.is_none() && (!args.strict || linted.warnings.is_empty());
     let all_ok = linted.iter().all(is_ok);
     context.out.answer(
-        || json!({ "ok": all_ok, "workflows": linted.iter().map(|linted| document(linted, is_ok(linted))).collect::<Vec<_>>() }),
+        || {
+            let files = linted.iter().map(|linted| LintedFile::new(linted, is_ok(linted)));
+            api::checked(all_ok, "workflows", files)
+        },
         || linted.iter().flat_map(texts).collect::<Vec<_>>().join("\n"),
     )?;
     for one in &linted {
@@ -70,30 +72,6 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
         counted(warnings, "warning")
     ));
     Ok(if all_ok { Exit::Done } else { Exit::Findings })
-}
-
-/// Whether a file or a folder exists; a glob exists if a file matches it.
-fn exists(root: &Path, path: &str) -> bool {
-    root.join(path).exists() || missing(root, &[path.to_owned()], &[]).is_empty()
-}
-
-fn document(linted: &Linted, is_ok: bool) -> Value {
-    let entry = |problem: &Problem, file: &str| {
-        json!({
-            "file": file, "line": problem.line, "column": problem.column, "message": problem.message, "help": problem.help,
-        })
-    };
-    let file = linted.path.display().to_string();
-    let errors = linted.errors.iter();
-    let errors = errors
-        .flat_map(|problems| problems.list.iter().map(|problem| entry(problem, &problems.origin)));
-    json!({
-        "file": file,
-        "ok": is_ok,
-        "problems": errors.collect::<Vec<_>>(),
-        "warnings": linted.warnings.iter().map(|warning| entry(warning, &file)).collect::<Vec<_>>(),
-        "standIns": linted.stand_ins,
-    })
 }
 
 /// A valid file prints nothing.

@@ -1,14 +1,15 @@
 //! `banksman workflow next`: shows what to do now, and how to report it.
 
 use clap::Args;
-use serde_json::json;
 
 use super::{WhichArgs, project_here};
+use crate::api::workflow::Next;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
+use crate::ops::tasks;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
 
 /// How many steps are explained at once.
@@ -30,28 +31,21 @@ pub(super) struct NextArgs {
 }
 
 pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let project = project_here(context, &store)?;
-    let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
+    let session = context.session()?;
+    let project = project_here(context, &session)?;
+    let found = workflows::find(&session, project.as_deref(), args.which.workflow.as_deref())?;
     let id = found.task.id;
-    let mut standing = workflows::standing(&store, found)?;
+    let mut standing = workflows::standing(&session, found)?;
     if standing.is_manual() {
-        follow_up(context)?;
-        standing = workflows::standing(&store, store.task(id)?)?;
+        follow_up(context, &session)?;
+        standing = workflows::standing(&session, tasks::find(&session, id)?)?;
     }
     let mut todos = workflows::next(&standing);
     let is_known = |todo: &&mut NextAction| args.known.contains(&todo.step);
     todos.iter_mut().filter(is_known).for_each(|todo| todo.assignment = None);
     let parent = standing.workflow.state();
     context.out.answer(
-        || {
-            json!({
-                "workflow": standing.workflow.task.id.to_string(),
-                "state": parent.name,
-                "over": parent.terminal,
-                "next": todos,
-            })
-        },
+        || Next::new(&standing.workflow, &todos),
         || {
             if todos.is_empty() {
                 let (id, name) = (standing.workflow.task.id, sanitize(&standing.flow.name));

@@ -13,10 +13,10 @@ use crate::cli::failure::Failure;
 use crate::cli::moves::show;
 use crate::cli::up::{follow_up, follow_up_until};
 use crate::clock;
-use crate::ops::OpsError;
-use crate::ops::decisions::DecisionRef;
+use crate::ops::Session;
+use crate::ops::problem::Problem;
 use crate::ops::workflows::{self, ManualCheck, ReportedOutcome, StepReport, WorkFolder};
-use crate::store::{Applied, StoreError};
+use crate::store::Applied;
 
 /// Report how a step or a gate ended
 ///
@@ -77,15 +77,14 @@ impl ValueEnum for ReportedOutcome {
 }
 
 pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let project = project_here(context, &store)?;
+    let session = context.session_as(&args.actor)?;
+    let project = project_here(context, &session)?;
     let step =
-        workflows::step_named(&store, project.as_deref(), args.workflow.as_deref(), &args.step)?;
-    context.refuse_decision_by_run(&store, DecisionRef::Task(step.task.id))?;
+        workflows::step_named(&session, project.as_deref(), args.workflow.as_deref(), &args.step)?;
     let manual = workflows::is_manual(&step);
     if manual {
         // A step that became ready since the last turn can be reported at once.
-        follow_up(context)?;
+        follow_up(context, &session)?;
     }
     let needs_check = manual && args.word == ReportedOutcome::Done;
     if args.folder.is_some() && !needs_check {
@@ -103,30 +102,30 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
         reason: args.reason.as_deref(),
         key: args.key.as_deref(),
     };
-    let actor = context.actor(args.actor.actor.as_ref());
-    let moved = match workflows::report(&store, &step, &actor, said, clock::now()) {
-        Ok(moved) => moved,
-        Err(OpsError::Store(StoreError::Rejected(rejected))) if !context.out.json => {
-            let hint = workflows::instead(&step, &actor, said);
-            return Err(Failure::Refused { rejected, hint });
+    let moved = workflows::report(&session, &step, said, clock::now());
+    let moved = moved.map_err(|error| {
+        let mut problem = Problem::from(&error);
+        if !problem.errors.is_empty() {
+            problem.hint = Some(workflows::instead(&session, &step, said).into());
         }
-        Err(error) => return context.refused(error),
-    };
+        problem
+    })?;
     let parent = step.task.parent.map(|id| format!(" {id}")).unwrap_or_default();
     let next = format!("workflow next{parent}");
-    let moved = match manual.then(|| wait_for_check(context, &moved)).transpose()?.flatten() {
-        None => moved,
-        Some(ManualCheck::Over(moved)) => *moved,
-        Some(ManualCheck::Open) => {
-            context.out.say(&format!("stopped waiting; the check continues: banksman {next}"));
-            return Ok(Exit::GaveUp);
-        }
-        Some(ManualCheck::Against { found, again }) => {
-            let message = format!("`{}` is not done: {found}", args.step);
-            return Err(Failure::Input { message, hint: retry_hint(again, &folder, &next) });
-        }
-    };
-    show(context, &store, moved, &[&next])
+    let moved =
+        match manual.then(|| wait_for_check(context, &session, &moved)).transpose()?.flatten() {
+            None => moved,
+            Some(ManualCheck::Over(moved)) => *moved,
+            Some(ManualCheck::Open) => {
+                context.out.say(&format!("stopped waiting; the check continues: banksman {next}"));
+                return Ok(Exit::GaveUp);
+            }
+            Some(ManualCheck::Against { found, again }) => {
+                let message = format!("`{}` is not done: {found}", args.step);
+                return Err(Failure::Input { message, hint: retry_hint(again, &folder, &next) });
+            }
+        };
+    show(context, &session, moved, &[&next])
 }
 
 /// The hint for a step that is not done.
@@ -146,10 +145,14 @@ fn folder_of(context: &Context, args: &ReportArgs) -> String {
 
 /// A report alone proves nothing: Banksman looks for the step's outputs in the checkout and runs
 /// its command there. The reporter waits for the result, at most until the state's timeout.
-fn wait_for_check(context: &Context, said: &Applied) -> Result<Option<ManualCheck>, Failure> {
+fn wait_for_check(
+    context: &Context,
+    session: &Session,
+    said: &Applied,
+) -> Result<Option<ManualCheck>, Failure> {
     let mut seen = None;
-    follow_up_until(context, |store| {
-        seen = workflows::look_at(store, said)?;
+    follow_up_until(context, session, || {
+        seen = workflows::look_at(session, said)?;
         Ok(!matches!(seen, Some(ManualCheck::Open)))
     })?;
     Ok(seen)

@@ -2,29 +2,28 @@
 //! person.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{StateKind, TransitionTarget};
 use banksman_core::machine::Record;
 use banksman_core::time::Instant;
-use banksman_core::workflow::Workflow;
 use clap::Args;
-use serde_json::json;
 
 use super::FileArgs;
-use super::status::{Extent, document, render};
+use super::status::{Extent, render};
+use crate::api;
+use crate::cli::arguments::ActorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::sanitize;
 use crate::cli::symbols::{first_line, local_time};
 use crate::cli::up::{DriveEnd, drive, follow_up};
-use crate::exec::mailbox::{Mailbox, SpecCopy};
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
-use crate::store::{Store, Stored};
+use crate::ops::{Session, tasks};
+use crate::store::Stored;
 
 /// Run a workflow: its steps become tasks
 ///
@@ -62,17 +61,15 @@ pub(super) struct RunArgs {
 
 pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     let flows = workflows::load(&args.files.files, &args.files.params.params()?)?;
-    let store = context.store_or_new()?;
-    let project = context.project(&store)?;
+    let session = context.session_or_new(&ActorArgs::default())?;
+    let project = context.project(&session)?;
     let request = StartRequest {
         project,
         priority: args.priority,
         manual: args.manual,
         key: args.key.clone(),
     };
-    let actor = context.actor(None);
-    let started =
-        workflows::start(&store, &context.library(), &actor, &flows, &request, context.now)?;
+    let started = workflows::start(&session, &context.library(), &flows, &request, context.now)?;
     for Started { workflow, steps, replayed } in &started {
         let again = if *replayed { " (already started with this key)" } else { "" };
         let id = workflow.task.id;
@@ -84,19 +81,22 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
         ));
     }
     let ids: Vec<TaskId> = started.iter().map(|started| started.workflow.task.id).collect();
-    copy_specs(context, &store, &request.project, &args.files.files, &flows)?;
+    let files = &args.files.files;
+    for warning in workflows::copy_specs(&session, &request.project, files, &flows)? {
+        context.out.say(&sanitize(&warning));
+    }
     let stays = !args.detach && !args.manual;
     match (args.manual, args.detach) {
-        (true, _) => follow_up(context)?,
-        (false, false) => work_until_idle(context, &ids)?,
+        (true, _) => follow_up(context, &session)?,
+        (false, false) => work_until_idle(context, &session, &ids)?,
         (false, true) => {}
     }
     let mut standings = Vec::new();
     for id in &ids {
-        standings.push(workflows::standing(&store, store.task(*id)?)?);
+        standings.push(workflows::standing(&session, tasks::find(&session, *id)?)?);
     }
     context.out.answer(
-        || json!({ "workflows": standings.iter().map(document).collect::<Vec<_>>() }),
+        || api::list("workflows", standings.iter().map(api::workflow::Workflow::new)),
         || standings.iter().map(|standing| answer(context, standing)).collect::<Vec<_>>().join(""),
     )?;
     say_next(context, args, &standings);
@@ -113,7 +113,7 @@ fn answer(context: &Context, standing: &WorkflowStatus) -> String {
 /// A command after `workflow run FILE &&` must not start before the workflow is complete.
 fn exit(standings: &[WorkflowStatus]) -> Exit {
     let ended = |wanted: fn(StateKind) -> bool| {
-        move |standing: &WorkflowStatus| wanted(kind(&standing.workflow))
+        move |standing: &WorkflowStatus| wanted(standing.workflow.state().kind)
     };
     if standings.iter().any(ended(|kind| matches!(kind, StateKind::Cancelled | StateKind::Failed)))
     {
@@ -123,35 +123,6 @@ fn exit(standings: &[WorkflowStatus]) -> Exit {
     } else {
         Exit::GaveUp
     }
-}
-
-/// Copies the files into the project's mailbox for readers. The tasks hold all that is needed, so a
-/// failure is reported and otherwise ignored.
-fn copy_specs(
-    context: &Context,
-    store: &Store,
-    project: &str,
-    files: &[PathBuf],
-    flows: &[Workflow],
-) -> Result<(), Failure> {
-    let Some(root) = store.project(project)?.filter(|root| Path::new(root).join(".git").exists())
-    else {
-        return Ok(());
-    };
-    let mailbox = Mailbox::new(root);
-    for (file, flow) in files.iter().zip(flows) {
-        match mailbox.keep_spec_file(&flow.id, file) {
-            Ok(SpecCopy::Written(_) | SpecCopy::AlreadyThere(_)) => {}
-            Ok(SpecCopy::Differs(path)) => context.out.say(&format!(
-                "{path} differs and was not overwritten; the workflow runs {}",
-                file.display()
-            )),
-            Err(error) => {
-                context.out.say(&format!("failed to copy {}: {error}", file.display()));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
@@ -164,20 +135,16 @@ fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
     }
 }
 
-fn kind(stored: &Stored) -> StateKind {
-    stored.state().kind
-}
-
 /// Works until the workflow has ended or waits for a person.
-fn work_until_idle(context: &Context, ids: &[TaskId]) -> Result<(), Failure> {
+fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Result<(), Failure> {
     let mut log = ProgressLog::default();
     let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
-    let end = drive(context, |store| {
+    let end = drive(context, session, || {
         let mut moving = false;
         for (id, steps) in ids.iter().zip(&mut known) {
-            let parent = store.task(*id)?;
-            store.refresh_children(*id, steps)?;
-            log.print_new(context, store, steps)?;
+            let parent = tasks::find(session, *id)?;
+            tasks::refresh_children(session, *id, steps)?;
+            log.print_new(context, session, steps)?;
             moving |= is_moving(&parent, steps);
         }
         Ok(!moving)
@@ -210,7 +177,7 @@ fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
     };
     match parent.state().kind {
         StateKind::Working => {
-            let over = steps.values().all(|step| kind(step) == StateKind::Done);
+            let over = steps.values().all(|step| step.state().kind == StateKind::Done);
             over || steps.values().any(by_itself)
         }
         StateKind::Queued | StateKind::Reviewing => true,
@@ -236,18 +203,18 @@ impl ProgressLog {
     fn print_new(
         &mut self,
         context: &Context,
-        store: &Store,
+        session: &Session,
         steps: &BTreeMap<TaskId, Stored>,
     ) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for step in steps.values() {
-            let entries = self.new_records(store, step)?;
+            let entries = self.new_records(session, step)?;
             // A step that has just left its gate may have done so because of a reviewer's last
             // action.
             if is_at_panel(step)
                 || (!entries.is_empty() && self.reviews.contains_key(&step.task.id))
             {
-                lines.extend(self.missed_answers(store, step)?);
+                lines.extend(self.missed_answers(session, step)?);
             }
             let moves = entries.into_iter().filter(|(_, _, record)| has_moved(record));
             lines.extend(moves.map(|(at, seq, record)| {
@@ -265,29 +232,29 @@ impl ProgressLog {
     /// The new records of a task, each with its time and its number.
     fn new_records(
         &mut self,
-        store: &Store,
+        session: &Session,
         stored: &Stored,
     ) -> Result<Vec<(Instant, i64, Record)>, Failure> {
         let printed = self.printed.entry(stored.task.id).or_insert(1);
         if *printed >= stored.task.version {
             return Ok(Vec::new());
         }
-        let entries = store.history(stored.task.id, *printed)?;
+        let entries = tasks::records_after(session, stored.task.id, *printed)?;
         *printed = entries.last().map_or(*printed, |entry| entry.seq);
         Ok(entries.into_iter().map(|entry| (entry.ts, entry.seq, entry.record)).collect())
     }
 
     /// A line for each run of a reviewer that gave no answer.
-    fn missed_answers(&mut self, store: &Store, step: &Stored) -> Result<Vec<Line>, Failure> {
+    fn missed_answers(&mut self, session: &Session, step: &Stored) -> Result<Vec<Line>, Failure> {
         let mut reviews = self.reviews.remove(&step.task.id).unwrap_or_default();
-        store.refresh_children(step.task.id, &mut reviews)?;
+        tasks::refresh_children(session, step.task.id, &mut reviews)?;
         let mut lines = Vec::new();
         for review in reviews.values() {
             let kind = |name: &str| {
                 let id = review.lifecycle.find_state(name);
                 id.map(|id| review.lifecycle.state(id).kind)
             };
-            for (at, seq, record) in self.new_records(store, review)? {
+            for (at, seq, record) in self.new_records(session, review)? {
                 let from = record.from.as_deref().and_then(kind);
                 let missed = match kind(&record.to) {
                     Some(StateKind::Blocked) if from == Some(StateKind::Working) => {

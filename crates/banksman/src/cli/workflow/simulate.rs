@@ -3,21 +3,18 @@
 use std::path::PathBuf;
 
 use banksman_core::time::Span;
-use banksman_core::workflow::Workflow;
-use banksman_core::workflow::simulate::{
-    Cost, Decider, GateVerdict, SimulationEnd, SimulationEvent,
-};
+use banksman_core::workflow::simulate::{Cost, GateVerdict, SimulationEnd};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::ParamArgs;
+use crate::api::workflow::Simulation;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{format_cost, format_span};
+use crate::ops::Session;
 use crate::ops::workflows::{self, Simulated, Verdicts};
-use crate::store::Store;
 
 /// How many lines of a simulation are printed; --json has all of them.
 const LINES: usize = 1_000;
@@ -77,7 +74,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     let store = store_if_any(context)?;
     let rounds = usize::try_from(context.config.agents.panels.rounds).unwrap_or_default();
     let simulated = workflows::simulate(&flow, &verdicts, store.as_ref(), rounds)?;
-    context.out.answer(|| document(&flow, &simulated), || text(&simulated))?;
+    context.out.answer(|| Simulation::new(&flow, &simulated), || text(&simulated))?;
     let (file, params) = (args.file.display(), args.params.as_flags());
     context.out.next(&[&format!("workflow run {file}{params}")]);
     Ok(match simulated.walk.ended {
@@ -90,9 +87,9 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
 }
 
 /// Past runs are optional: before the first run there is no store.
-fn store_if_any(context: &Context) -> Result<Option<Store>, Failure> {
-    match context.store() {
-        Ok(store) => Ok(Some(store)),
+fn store_if_any(context: &Context) -> Result<Option<Session>, Failure> {
+    match context.session() {
+        Ok(session) => Ok(Some(session)),
         Err(Failure::NoStore(_) | Failure::NoHome) => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -171,62 +168,4 @@ fn cost_notes(simulated: &Simulated) -> String {
         ));
     }
     lines.join("\n") + "\n"
-}
-
-fn document(flow: &Workflow, simulated: &Simulated) -> Value {
-    let Simulated { walk, worst, estimate, past_runs, unpriced_roles } = simulated;
-    let cost = |cost: &Cost| json!({ "costMicros": cost.micros, "seconds": cost.seconds, "known": cost.known, "unknown": cost.unknown });
-    json!({
-        "workflow": flow.id,
-        "walk": {
-            "events": walk.events.iter().map(event).collect::<Vec<_>>(),
-            "runs": walk.runs,
-            "reviews": walk.reviews,
-            "asked": walk.person,
-            "rounds": walk.longest,
-            "ended": walk.ended,
-        },
-        "worst": { "runs": worst.runs, "reviews": worst.reviews, "failures": worst.failures, "breaker": worst.breaker },
-        "cost": {
-            "pastRuns": past_runs,
-            "best": cost(&estimate.best),
-            "walk": estimate.walk.as_ref().map(cost),
-            "worst": cost(&estimate.worst),
-            "unknownRoles": estimate.unknown_roles,
-            "unpricedRoles": unpriced_roles,
-        },
-    })
-}
-
-fn event(event: &SimulationEvent) -> Value {
-    match event {
-        SimulationEvent::Started { step, attempt, round } => {
-            json!({ "event": "started", "step": step, "attempt": attempt, "round": round })
-        }
-        SimulationEvent::Passed { step, gate, by } => {
-            let by = match by {
-                Decider::Nobody => None,
-                Decider::Agent => Some("agent"),
-                Decider::Person => Some("person"),
-            };
-            json!({ "event": "passed", "step": step, "gate": gate, "by": by })
-        }
-        SimulationEvent::SentBack { step, gate, reason, failure, to, resets } => {
-            json!({
-                "event": "sentBack", "step": step, "gate": gate, "reason": reason, "failure": failure, "to": to, "resets": resets,
-            })
-        }
-        SimulationEvent::Asked { step, gate, reason, failure, max_retries } => {
-            json!({
-                "event": "asked", "step": step, "gate": gate, "reason": reason, "failure": failure, "maxRetries": max_retries,
-            })
-        }
-        SimulationEvent::Tripped { step, gate, reason, failures } => {
-            json!({ "event": "tripped", "step": step, "gate": gate, "reason": reason, "failures": failures })
-        }
-        SimulationEvent::Aborted { step, gate, reason, failure } => {
-            json!({ "event": "aborted", "step": step, "gate": gate, "reason": reason, "failure": failure })
-        }
-        SimulationEvent::Ended { how } => json!({ "event": "ended", "how": how }),
-    }
 }

@@ -2,11 +2,11 @@
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
-use banksman_core::workflow::{Gate, Step};
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::{WhichArgs, project_here};
+use crate::api;
+use crate::api::workflow::{ListedWorkflow, Workflow};
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 use crate::cli::failure::Failure;
@@ -14,7 +14,7 @@ use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
-use crate::ops::workflows::{self, WorkflowStatus};
+use crate::ops::workflows::{self, WorkflowStatus, failures};
 use crate::store::Stored;
 
 /// How many steps are shown one by one.
@@ -51,15 +51,15 @@ pub(super) enum Extent {
 }
 
 pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
-    let store = context.store()?;
+    let session = context.session()?;
     if args.all {
         return all(context);
     }
-    let project = project_here(context, &store)?;
-    let found = workflows::find(&store, project.as_deref(), args.which.workflow.as_deref())?;
-    let standing = workflows::standing(&store, found)?;
+    let project = project_here(context, &session)?;
+    let found = workflows::find(&session, project.as_deref(), args.which.workflow.as_deref())?;
+    let standing = workflows::standing(&session, found)?;
     let extent = if args.full { Extent::Full } else { Extent::Folded };
-    context.out.answer(|| document(&standing), || render(context, &standing, extent))?;
+    context.out.answer(|| Workflow::new(&standing), || render(context, &standing, extent))?;
     let id = standing.workflow.task.id;
     let (next, graph) = (format!("workflow next {id}"), format!("workflow graph {id}"));
     if standing.workflow.state().terminal {
@@ -71,9 +71,9 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
 }
 
 fn all(context: &Context) -> Result<Exit, Failure> {
-    let store = context.store()?;
-    let project = project_here(context, &store)?;
-    let found = workflows::recent(&store, project.as_deref())?;
+    let session = context.session()?;
+    let project = project_here(context, &session)?;
+    let found = workflows::recent(&session, project.as_deref())?;
     let row = |stored: &Stored| -> Vec<Cell> {
         let state = stored.state();
         vec![
@@ -84,17 +84,8 @@ fn all(context: &Context) -> Result<Exit, Failure> {
             stored.task.title.as_str().into(),
         ]
     };
-    let short = |stored: &Stored| {
-        json!({
-            "id": stored.task.id.to_string(),
-            "workflow": stored.text(Field::Workflow),
-            "state": stored.state().name,
-            "title": stored.task.title,
-            "createdAt": stored.task.created_at,
-        })
-    };
     context.out.answer(
-        || json!({ "workflows": found.iter().map(short).collect::<Vec<_>>() }),
+        || api::list("workflows", found.iter().map(ListedWorkflow::new)),
         || {
             table(
                 &["TASK", "WORKFLOW", "STATE", "STARTED", "NAME"],
@@ -105,60 +96,8 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A workflow and its steps as JSON.
-pub(super) fn document(standing: &WorkflowStatus) -> Value {
-    let step = |stored: &Stored| {
-        let spec = stored.spec::<Step>();
-        let gate = spec.as_ref().and_then(|spec| spec.gate.as_ref());
-        json!({
-            "id": stored.task.id.to_string(),
-            "step": stored.text(Field::Step),
-            "name": spec.as_ref().map(|spec| &spec.name),
-            "role": spec.as_ref().map(|spec| &spec.role),
-            "state": stored.state().name,
-            "kind": stored.state().kind,
-            "gate": gate.map(|gate| &gate.id),
-            "level": gate.map(|gate| gate.level.as_str()),
-            "reviewers": gate.map(Gate::deciders),
-            "attempts": stored.task.spent.runs,
-            "failures": failures(stored),
-            "openNeeds": stored.task.open_needs,
-            "feedback": stored.text(Field::Feedback),
-            "diagnostic": stored.text(Field::Diagnostic),
-            "reviews": reviews_of(standing, stored).iter().map(review).collect::<Vec<_>>(),
-        })
-    };
-    let workflow = &standing.workflow;
-    json!({
-        "id": workflow.task.id.to_string(),
-        "workflow": standing.flow.id,
-        "name": standing.flow.name,
-        "state": workflow.state().name,
-        "problem": workflow.text(Field::Problem),
-        "costMicros": standing.cost_micros,
-        "done": standing.steps.iter().filter(|step| is_done(step)).count(),
-        "steps": standing.steps.iter().map(step).collect::<Vec<_>>(),
-    })
-}
-
 fn reviews_of<'s>(standing: &'s WorkflowStatus, step: &Stored) -> &'s [PendingReview] {
     standing.reviews.get(&step.task.id).map_or(&[], Vec::as_slice)
-}
-
-fn review(review: &PendingReview) -> Value {
-    let (doing, run, until) = match review.doing {
-        ReviewerStatus::Reading { run, until } => ("reading", Some(run.to_string()), until),
-        ReviewerStatus::Resting { until } => ("resting", None, until),
-        ReviewerStatus::Queued => ("queued", None, None),
-    };
-    json!({
-        "task": review.task.to_string(),
-        "reviewer": review.reviewer,
-        "doing": doing,
-        "run": run,
-        "until": until,
-        "missed": review.missed,
-    })
 }
 
 /// What a reviewer is doing, in a few words.
@@ -182,11 +121,6 @@ fn review_summary(review: &PendingReview) -> String {
 
 fn is_done(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Done
-}
-
-fn failures(stored: &Stored) -> u32 {
-    let at = stored.lifecycle.counters.iter().position(|counter| counter.name == "rounds");
-    at.and_then(|at| stored.task.counters.get(at)).map_or(0, |count| count.total)
 }
 
 /// A workflow and its steps as text.

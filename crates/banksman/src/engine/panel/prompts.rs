@@ -3,20 +3,21 @@
 //! each sees all of them.
 
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AgentRole, Field};
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::panel::fields::{self, CONCERN, SUGGESTIONS};
 use banksman_core::panel::summary::transcript;
 use banksman_core::prompt::PromptSection;
 use banksman_core::workflow::Gate;
-use serde_json::{Map, Value, json};
 
 use crate::engine::assignment::ReviewContext;
 use crate::engine::prompt::{RenderedPrompt, item_body, parts_of_step, render, written};
+use crate::exec::agent::schema::with_choice;
 use crate::prompts::{PromptError, Prompts, built_in};
 use crate::store::Stored;
 
 /// The templates of the first pass and of a debate.
-const REVIEWER: &str = "reviewer";
+const REVIEWER: &str = AgentRole::Reviewer.name();
 const DEBATE: &str = "debate";
 /// The template for the work: of a task, or of a step at its gate.
 const TASK: &str = "task";
@@ -129,8 +130,8 @@ fn reason(gate: &Gate) -> String {
     format!("- `reason`: {words}: {}.\n", reasons.join(", "))
 }
 
-fn fields(fields: &Map<String, Value>) -> String {
-    let shown: Map<String, Value> = fields
+fn fields(fields: &Fields) -> String {
+    let shown: Fields = fields
         .iter()
         .filter(|(name, _)| !SAID_BY_PANELS.iter().any(|field| field.name() == name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
@@ -144,7 +145,7 @@ fn fields(fields: &Map<String, Value>) -> String {
 /// Open concerns and suggestions of a task's last panel, for the next agent, without texts that it
 /// gets anyway. A panel that lets the work pass sends no feedback, so its suggestions arrive only
 /// this way.
-pub(in crate::engine) fn advice(fields: &Map<String, Value>, known: &[&str]) -> String {
+pub(in crate::engine) fn advice(fields: &Fields, known: &[&str]) -> String {
     let list =
         |field: Field| fields.get(field.name()).and_then(Value::as_array).into_iter().flatten();
     let who = |entry: &Value| entry[fields::REVIEWER].as_str().unwrap_or(REVIEWER).to_owned();
@@ -164,16 +165,12 @@ pub(in crate::engine) fn advice(fields: &Map<String, Value>, known: &[&str]) -> 
 pub(in crate::engine) fn schema(review: &ReviewContext) -> Value {
     let template = if review.round > 0 { DEBATE } else { REVIEWER };
     let schema = built_in(template).and_then(|shipped| shipped.schema);
-    let mut shape = schema.expect("it ships with the program").value();
-    if review.round > 0 {
+    let shape = schema.expect("it ships with the program").value();
+    let gate = review.gate.as_deref().filter(|_| review.round == 0);
+    let gate = gate.and_then(|step| step.step.spec.gate.as_ref());
+    let reasons: Vec<&str> = gate.iter().flat_map(|gate| gate.reasons()).collect();
+    if reasons.is_empty() {
         return shape;
     }
-    let gate = review.gate.as_deref().and_then(|step| step.step.spec.gate.as_ref());
-    let reasons: Vec<&str> = gate.iter().flat_map(|gate| gate.reasons()).collect();
-    if !reasons.is_empty() {
-        let words: Vec<&str> = [""].into_iter().chain(reasons).collect();
-        shape["properties"]["reason"] = json!({ "type": "string", "enum": words });
-        shape["required"].as_array_mut().into_iter().for_each(|all| all.push(json!("reason")));
-    }
-    shape
+    with_choice(shape, Field::Reason.name(), &[&[""], reasons.as_slice()].concat())
 }

@@ -2,22 +2,21 @@
 //! creates them and makes the record that `core::panel` decides on. Nothing is decided here.
 
 use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
-use std::sync::Arc;
 
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::{Activity, Setting, Since, StateKind, builtin};
+use banksman_core::lifecycle::expr::Value;
+use banksman_core::lifecycle::{Activity, Setting, Since, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::panel::summary::line;
 use banksman_core::panel::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, Verdict};
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::roster::REVIEWER;
 use crate::config::Panels;
-use crate::engine::{EngineError, Result};
-use crate::store::{Add, Definition, IdempotencyKey, NewChild, Stored};
+use crate::engine::{Result, definition_for};
+use crate::store::{Add, IdempotencyKey, NewChild, Stored};
 
 /// The part of a state's timeout that is left to ask a person: at the timeout itself the lifecycle
 /// moves on.
@@ -112,16 +111,11 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
     ];
     let overrides: Overrides =
         settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    let made = builtin::for_purpose(Purpose::Review, &overrides);
-    let (lifecycle, source) = made.map_err(|problems| EngineError::Project {
-        project: task.project.clone(),
-        message: problems.to_string(),
-    })?;
     let fields = [
-        (Field::AskedAt, json!(task.entered)),
-        (Field::Reviewer, json!(review.reviewer)),
-        (Field::Brief, json!(review.brief)),
-        (Field::Round, json!(review.round)),
+        (Field::AskedAt, Value::from(task.entered)),
+        (Field::Reviewer, Value::from(review.reviewer.as_str())),
+        (Field::Brief, Value::from(review.brief.as_str())),
+        (Field::Round, Value::from(review.round)),
     ];
     let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
     let what = if review.round == 0 { "reviews" } else { "debates" };
@@ -137,7 +131,7 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
         ..NewTask::default()
     };
     let key = format!("review-{}-{}-{}-{}", task.id, task.entered, review.round, review.reviewer);
-    let definition = Definition { lifecycle: Arc::new(lifecycle), source, overrides };
+    let definition = definition_for(Purpose::Review, overrides)?;
     let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(&key, &key)));
     let add = Add { new, definition, needs: Vec::new(), actor, key, arrival: None };
     Ok(NewChild { add, parent: None, after: Vec::new() })

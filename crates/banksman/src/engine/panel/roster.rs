@@ -2,6 +2,7 @@
 //! step names, or else those of the settings.
 
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::contract::AgentRole;
 use banksman_core::panel::registry::{Reviewer, roster};
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
@@ -14,7 +15,7 @@ use crate::store::{Store, Stored};
 
 /// The role whose panel is the whole roster; a panel of another role has one reviewer of that name.
 /// A worker with this role takes any review.
-pub(super) const REVIEWER: &str = "reviewer";
+pub(super) const REVIEWER: &str = AgentRole::Reviewer.name();
 
 /// The role of the panel in the task's state; `reviewer` where it has none.
 pub(in crate::engine) fn role_of_panel(parent: &Stored) -> &str {

@@ -4,7 +4,7 @@
 //! Only a small part of JSON Schema is supported, and loading a schema that uses more fails. A full
 //! validator would be the slowest crate to build, for keywords that our prompts never use.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::AgentRequest;
 
@@ -53,6 +53,14 @@ pub fn answer_in(text: &str) -> Option<Value> {
         };
     }
     last
+}
+
+/// The schema with one more member that an answer must have: one of these words.
+#[must_use]
+pub fn with_choice(mut schema: Value, name: &str, words: &[&str]) -> Value {
+    schema["properties"][name] = json!({ "type": "string", "enum": words });
+    schema["required"].as_array_mut().into_iter().for_each(|all| all.push(json!(name)));
+    schema
 }
 
 /// Checks that a schema is valid and uses only supported keywords.

@@ -156,67 +156,30 @@ pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
 /// The fault that an error's name means, in any spelling: `rate_limit_error`, `rateLimit`,
 /// `RATE-LIMIT`. The table omits names that say no more than a 400.
 pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
-    const NAMES: [(FaultKind, &[&str]); 6] = [
+    const NAMES: [(FaultKind, &str); 6] = [
         (
             FaultKind::Quota,
-            &[
-                "ratelimit",
-                "ratelimiterror",
-                "ratelimitexceeded",
-                "usagelimitreached",
-                "usagelimitexceeded",
-                "usagenotincluded",
-                "billingerror",
-                "creditbalancetoolow",
-                "insufficientquota",
-                "quotaexceeded",
-                "resourceexhausted",
-                "toomanyrequests",
-            ],
+            "ratelimit ratelimiterror ratelimitexceeded usagelimitreached \
+             usagelimitexceeded usagenotincluded billingerror creditbalancetoolow \
+             insufficientquota quotaexceeded resourceexhausted toomanyrequests",
         ),
         (
             FaultKind::Auth,
-            &[
-                "authentication",
-                "authenticationerror",
-                "authenticationfailed",
-                "authrequired",
-                "permissionerror",
-                "permissiondenied",
-                "unauthorized",
-                "unauthenticated",
-                "forbidden",
-                "invalidapikey",
-                "oauthorgnotallowed",
-            ],
+            "authentication authenticationerror authenticationfailed authrequired \
+             permissionerror permissiondenied unauthorized unauthenticated forbidden \
+             invalidapikey oauthorgnotallowed",
         ),
         (
             FaultKind::Transient,
-            &[
-                "overloaded",
-                "overloadederror",
-                "serveroverloaded",
-                "serverisoverloaded",
-                "servererror",
-                "internalservererror",
-                "apierror",
-                "timeout",
-                "timeouterror",
-                "unavailable",
-                "deadlineexceeded",
-                "connectionerror",
-                "httpconnectionfailed",
-                "responsestreamconnectionfailed",
-                "responsestreamdisconnected",
-                "responsetoomanyfailedattempts",
-            ],
+            "overloaded overloadederror serveroverloaded serverisoverloaded servererror \
+             internalservererror apierror timeout timeouterror unavailable \
+             deadlineexceeded connectionerror httpconnectionfailed \
+             responsestreamconnectionfailed responsestreamdisconnected \
+             responsetoomanyfailedattempts",
         ),
-        (
-            FaultKind::Budget,
-            &["maxoutputtokens", "maxturns", "maxbudgetusd", "sessionbudgetexceeded"],
-        ),
-        (FaultKind::Session, &["contextwindowexceeded", "contextlengthexceeded", "threadnotfound"]),
-        (FaultKind::Setup, &["notfounderror", "modelnotfound"]),
+        (FaultKind::Budget, "maxoutputtokens maxturns maxbudgetusd sessionbudgetexceeded"),
+        (FaultKind::Session, "contextwindowexceeded contextlengthexceeded threadnotfound"),
+        (FaultKind::Setup, "notfounderror modelnotfound"),
     ];
     let plain: String = name
         .chars()
@@ -224,7 +187,7 @@ pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
         .filter(char::is_ascii_alphanumeric)
         .map(|character| character.to_ascii_lowercase())
         .collect();
-    let row = NAMES.iter().find(|(_, names)| names.contains(&plain.as_str()));
+    let row = NAMES.iter().find(|(_, names)| names.split(' ').any(|name| name == plain));
     row.map(|(kind, _)| *kind)
 }
 

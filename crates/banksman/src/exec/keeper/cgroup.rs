@@ -61,6 +61,7 @@ pub(in crate::exec) fn kill_all(folder: &Path) -> io::Result<()> {
 }
 
 pub(in crate::exec) fn processes(folder: &Path) -> Vec<i32> {
+    // A group that is gone has no processes.
     let list = fs::read_to_string(folder.join(PROCESSES)).unwrap_or_default();
     list.lines().filter_map(|line| line.parse().ok()).collect()
 }

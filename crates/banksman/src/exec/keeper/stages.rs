@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use banksman_core::failure::{self, RunExpectation};
 use banksman_core::fence::fence;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
     EndCause, EvaluatorOpinion, Evidence, FaultKind, MergeReport, PrepareFault, Receipt,
     StreamSummary, Terminal, Usage,
 };
-use serde_json::Value;
 
 use super::super::agent::{AgentRequest, PriorUsage, schema};
 use super::super::job::{
@@ -82,7 +82,8 @@ impl Keeper {
     ) -> Result<(), EndCause> {
         check_schema(work.ask.schema.as_ref())?;
         let (folder, prepared) = self.prepare(plan)?;
-        let about = self.folder.write_file(TASK_FILE, &work.about.to_string());
+        let about = serde_json::to_string(&work.about).expect("texts are always JSON");
+        let about = self.folder.write_file(TASK_FILE, &about);
         about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
         self.write_guard(work)?;
         self.clear_mailbox(plan, &work.checks, &folder)?;
@@ -261,6 +262,7 @@ impl Keeper {
     /// Confirms, before the job touches anything, that the lease is held and that nobody has
     /// requested a stop.
     pub(super) fn confirm_lease(&mut self) -> Result<(), EndCause> {
+        // An interruption is kept in `interrupt`, which the loop looks at.
         drop(self.tick(clock::monotonic()));
         while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_unconfirmed) {
             self.pause(POLL_INTERVAL);

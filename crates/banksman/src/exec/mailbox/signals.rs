@@ -7,9 +7,9 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits::SIGNAL_BYTES;
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::disk::{self, Found};
@@ -135,6 +135,7 @@ impl Mailbox {
     #[must_use]
     pub fn has_signals(&self) -> bool {
         let Ok(entries) = fs::read_dir(self.signals_folder()) else { return false };
+        // A hint: the turn that reads the folder reports what it cannot read.
         entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
     }
 
@@ -378,7 +379,7 @@ impl Kind {
         Ok(self.content(&fields, text))
     }
 
-    fn content(self, fields: &Map<String, Value>, text: &str) -> Content {
+    fn content(self, fields: &Fields, text: &str) -> Content {
         let note = first_text(fields, &NOTES);
         match self {
             Self::Done => Content::Done { failed: says_failed(fields), note },
@@ -392,11 +393,11 @@ impl Kind {
     }
 }
 
-fn note_only(first_text: &str) -> Map<String, Value> {
-    Map::from_iter([("note".to_owned(), Value::String(first_text.to_owned()))])
+fn note_only(first_text: &str) -> Fields {
+    Fields::from_iter([("note".to_owned(), Value::String(first_text.to_owned()))])
 }
 
-fn first_text(fields: &Map<String, Value>, names: &[&str]) -> Option<String> {
+fn first_text(fields: &Fields, names: &[&str]) -> Option<String> {
     let texts = names.iter().filter_map(|name| fields.get(*name)?.as_str());
     texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
 }
@@ -411,7 +412,7 @@ pub fn parse_step_signal(bytes: &[u8]) -> Option<(bool, Option<String>)> {
 }
 
 /// The ways in which agents are known to report a failure.
-fn says_failed(fields: &Map<String, Value>) -> bool {
+fn says_failed(fields: &Fields) -> bool {
     let is = |name: &str, value: bool| fields.get(name).and_then(Value::as_bool) == Some(value);
     let word =
         first_text(fields, &["status", "outcome", "result"]).map(|word| word.to_ascii_lowercase());

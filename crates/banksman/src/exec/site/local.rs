@@ -13,12 +13,13 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use banksman_core::ids::NotAnId;
 use banksman_core::time::{Instant, Span};
 use rustix::process::Signal;
 
+use super::super::files::changed_at;
 use super::super::job::{JobId, JobSpec};
 use super::super::keeper::{
     self, FileError, JobFolder, KeeperStart, MARKER, StopRequest, cgroup, tree,
@@ -376,13 +377,9 @@ fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
 /// belong to another process.
 fn wake_keeper(begun: &KeeperStart) {
     if let Some(process) = tree::find_process(begun.pid, begun.process_start) {
+        // A hint: the keeper looks by itself a moment later.
         drop(tree::signal(&process, Signal::USR1));
     }
-}
-
-fn changed_at(metadata: &fs::Metadata) -> Option<Instant> {
-    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok().map(Instant)
 }
 
 fn remove_file(path: &Path) -> Result<(), SiteError> {
@@ -398,6 +395,8 @@ fn file(action: &'static str, path: &Path, source: io::Error) -> SiteError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]

@@ -141,6 +141,7 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
         let task = task.parse().ok()?;
         is_it.then_some(TaskWorktree { task, path: worktree, repo: Some(repo) })
     };
+    // An entry that goes away while it is listed is no intention any more.
     Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
 }
 
@@ -180,5 +181,6 @@ fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) => return Err(error),
     };
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    // A folder that goes away while it is listed is not there.
     Ok(entries.flatten().filter(is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
 }

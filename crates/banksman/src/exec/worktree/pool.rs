@@ -163,6 +163,7 @@ impl<'a> WorktreePool<'a> {
 
     fn spares(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.pool()) else { return Vec::new() };
+        // A spare that cannot be listed is not used.
         let mut spares: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         spares.sort();
         spares

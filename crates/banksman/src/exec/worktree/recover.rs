@@ -185,6 +185,7 @@ fn is_open_somewhere(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else { return false };
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+        // What cannot be listed is not recognised, and stays.
         entries.flatten().map(|entry| entry.path()).collect()
     };
     let is_process = |path: &PathBuf| {

@@ -168,6 +168,7 @@ pub fn empty_trash(
 ) -> Result<usize, RunError> {
     let Ok(entries) = fs::read_dir(spare.join("trash")) else { return Ok(0) };
     let mut deleted = 0;
+    // What cannot be listed now is deleted by a later clean-up.
     for entry in entries.flatten().take(TRASH) {
         let path = entry.path().to_string_lossy().into_owned();
         let mut run = |program: &str, options: &[&str]| {
@@ -201,6 +202,7 @@ pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
     let mut waiting = vec![folder.to_owned()];
     while let Some(next) = waiting.pop() {
         let Ok(entries) = fs::read_dir(&next) else { continue };
+        // The sum is an estimate for people.
         for entry in entries.flatten() {
             if used.entries >= at_most {
                 used.complete = false;

@@ -46,7 +46,7 @@ pub(super) fn page(
     now: Instant,
 ) -> Result<NotePage, OpsError> {
     let mut page = NotePage::default();
-    for item in decisions::inbox(store, None)? {
+    for item in decisions::open_items(store, None)? {
         let decision = &item.decision;
         let is_edited = edited.contains(&decision.id);
         let is_put_off = decision.snoozed_until.is_some_and(|until| until > now);

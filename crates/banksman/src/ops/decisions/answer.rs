@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
+use banksman_core::lifecycle::contract::Note;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionRequest};
 use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
-use serde_json::{Map, Value, json};
 
-use super::refused::refused;
+use super::refused::{may_answer, refused};
 use super::{DecisionError, DecisionRef, Offer, find, offer};
-use crate::ops::OpsError;
 use crate::ops::tasks::{coerced, key};
+use crate::ops::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
@@ -33,7 +34,7 @@ pub struct AnswerRequest {
     /// An action of the question, the trigger behind it, or a word for the same.
     pub word: String,
     pub note: Option<String>,
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
     /// The version of the task that the person looked at; the one that the question was opened
     /// with if it is left out.
     pub seen: Option<i64>,
@@ -48,20 +49,17 @@ pub struct AnswerResult {
     pub applied: Applied,
 }
 
-/// Gives an answer, or refuses it and changes nothing. A refusal of who answers, or of what he has
-/// seen, is on record.
+/// Gives an answer, or refuses it and changes nothing. A refusal because of who answers, or of the
+/// version that they saw, is on record.
 pub fn answer(
-    store: &Store,
-    actor: &Actor,
+    session: &Session,
     given: &AnswerRequest,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
-    let now = store.now(now)?;
+    let store = may_answer(session, Some(given.which), now)?;
+    let (actor, now) = (&session.actor(), store.now(now)?);
     let decision = find(store, given.which)?;
-    match person(actor)
-        .map_err(OpsError::from)
-        .and_then(|()| give(store, actor, given, decision.clone(), now))
-    {
+    match give(store, actor, given, decision.clone(), now) {
         Err(OpsError::Decision(error)) => {
             Err(refused(store, actor, &decision, given.seen, error, now)?)
         }
@@ -76,7 +74,7 @@ fn give(
     decision: Decision,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
-    // To whoever is too late, what the question once offered is of no use.
+    // A settled decision offers nothing any more.
     let (action, trigger) = match offered(&decision, &given.word) {
         Ok(meant) => meant,
         Err(_) if decision.settled.is_some() => {
@@ -86,12 +84,11 @@ fn give(
     };
     let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
-    // Leave is on record before the work goes on by it. Once for each question, whoever says it how
-    // often.
+    // The permission is on record before the work continues with it, once for each decision.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
     if action == ALLOW && decision.settled.is_none() && is_current(&stored)? {
-        store.note(decision.task, actor, ALLOW, &format!("{ALLOW}-{}", decision.id), now)?;
+        store.note(decision.task, actor, Note::Allow, &format!("{ALLOW}-{}", decision.id), now)?;
         stored = store.task(decision.task)?;
     }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
@@ -103,15 +100,16 @@ fn give(
         version = pin(store, &stored, seen)?;
         fields.extend(said(&stored.lifecycle, offer, given.note.as_deref())?);
     }
-    let asked = json!([
+    let asked = (
         "answer",
         decision.id.0,
         trigger,
-        given.note,
-        given.fields,
+        &given.note,
+        &given.fields,
         given.seen,
-        actor.to_string()
-    ]);
+        actor.to_string(),
+    );
+    let key = key(given.key.as_deref(), &asked)?;
     let ask = TransitionRequest {
         actor: actor.clone(),
         to: None,
@@ -120,7 +118,6 @@ fn give(
         epoch: None,
         version: Some(version),
     };
-    let key = key(given.key.as_deref(), &asked)?;
     let action = action.to_owned();
     match store.apply(decision.task, Event::Asked(ask), key, now) {
         Ok(applied) => Ok(AnswerResult { action, applied, decision }),
@@ -131,15 +128,6 @@ fn give(
     }
 }
 
-/// Decisions are made by people, whatever else a lifecycle lets other roles do.
-pub(super) fn person(actor: &Actor) -> Result<(), DecisionError> {
-    if actor.role == Actor::human("").role {
-        Ok(())
-    } else {
-        Err(DecisionError::NotAPerson(actor.clone()))
-    }
-}
-
 fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str), DecisionError> {
     let by_action = decision.offers.iter().find(|(action, _)| action == word);
     let by_trigger = || decision.offers.iter().find(|(_, trigger)| trigger == word);
@@ -147,7 +135,7 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
         let mut same = synonyms(word)
             .iter()
             .filter_map(|other| decision.offers.iter().find(|(action, _)| action == other));
-        // Two that could be meant are none that was.
+        // An ambiguous word means none of them.
         same.next().filter(|_| same.next().is_none())
     };
     let found = by_action.or_else(by_trigger).or_else(by_synonym);
@@ -193,7 +181,7 @@ fn said(
             action: offer.action.clone(),
         });
     };
-    Ok(BTreeMap::from([(field.clone(), json!(note))]))
+    Ok(BTreeMap::from([(field.clone(), note.into())]))
 }
 
 /// The refusal in the words of the inbox; what only the lifecycle can explain stays as it is.

@@ -1,40 +1,90 @@
-//! Answers that are refused because of who gives them or of what he has seen: they change nothing
-//! and are on record, once each.
+//! Answers that are refused because of who gives them, or of the version that they saw: they change
+//! nothing and are on record, once each.
 
-use banksman_core::ids::RunId;
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::Actor;
-use banksman_core::policy::REFUSED;
+use banksman_core::policy::Rank;
 use banksman_core::time::Instant;
 
-use super::answer::{person, stale};
+use super::answer::stale;
 use super::{DecisionError, DecisionRef, find};
-use crate::ops::OpsError;
+use crate::ops::principal::{Operation, Principal, RunCaller};
+use crate::ops::{OpsError, Session};
 use crate::store::Store;
 use crate::store::query::Decision;
 
 /// What a key holds of a name: it has to fit beside the rest.
 const NAME_CHARS: usize = 40;
 
-/// Puts on record that a run has tried to decide, on the task that it was about or else on its own,
-/// and says the refusal.
-pub fn refuse_run(
-    store: &Store,
-    which: DecisionRef,
-    run: Option<&str>,
+/// The store, for an answer. Only a person gives one; whoever else tries is refused, and that is on
+/// record.
+pub(in crate::ops) fn may_answer(
+    session: &Session,
+    which: Option<DecisionRef>,
+    now: Instant,
+) -> Result<&Store, OpsError> {
+    session.may(Operation::AnswerDecision).or_else(|_| Err(refuse_caller(session, which, now)?))
+}
+
+/// Refuses everybody but a person, before anything is shown that only a person can go on with.
+pub fn require_person(session: &Session, now: Instant) -> Result<(), OpsError> {
+    may_answer(session, None, now).map(|_| ())
+}
+
+/// The store, for a move. A run's move must not be the answer to an open decision, unless it works
+/// as a lead and the lifecycle lets leads approve.
+pub(in crate::ops) fn may_move(
+    session: &Session,
+    id: TaskId,
+    now: Instant,
+) -> Result<&Store, OpsError> {
+    let allowed = session.may_on(Operation::MoveTask, id);
+    let is_bound = match session.principal() {
+        Principal::Run(run) => allowed.is_err() || run.actor.role != Rank::Lead.as_str(),
+        Principal::Person(_) | Principal::Worker(_) | Principal::System => false,
+    };
+    if is_bound {
+        let last = session.unchecked().last_decision(id)?;
+        if last.is_some_and(|last| last.settled.is_none()) {
+            return Err(refuse_caller(session, Some(DecisionRef::Task(id)), now)?);
+        }
+    }
+    allowed
+}
+
+/// Puts on record that somebody has tried to decide who may not: on the task whose open decision it
+/// was about, or else on the task of the run that tried.
+fn refuse_caller(
+    session: &Session,
+    which: Option<DecisionRef>,
     now: Instant,
 ) -> Result<OpsError, OpsError> {
-    let own = run.and_then(|run| run.parse::<RunId>().ok());
-    let tasks = [find(store, which).ok().map(|decision| decision.task), own.map(|run| run.task)];
-    let name = run.unwrap_or("unknown");
-    let actor = Actor { role: "run".to_owned(), name: Some(name.to_owned()) };
-    let task = tasks.into_iter().flatten().find(|task| store.task(*task).is_ok());
+    let store = session.unchecked();
+    let (actor, own, error) = match session.principal() {
+        Principal::Run(RunCaller { own, name, .. }) => {
+            let named = name.clone().or_else(|| own.map(|run| run.to_string()));
+            let run = own.or_else(|| named.as_deref()?.parse::<RunId>().ok());
+            let name = named.unwrap_or_else(|| "unknown".to_owned());
+            let actor = Actor { role: "run".to_owned(), name: Some(name) };
+            (actor, run.map(|run| run.task), DecisionError::OfRun)
+        }
+        caller @ (Principal::Person(_) | Principal::Worker(_) | Principal::System) => {
+            (caller.actor(), None, DecisionError::NotAPerson(caller.actor()))
+        }
+    };
+    let asked = which.and_then(|which| find(store, which).ok());
+    let asked = asked.filter(|decision| decision.settled.is_none()).map(|decision| decision.task);
+    // A task that cannot be read has no history to write to; the refusal stands all the same.
+    let task = [asked, own].into_iter().flatten().find(|task| store.task(*task).is_ok());
     if let Some(task) = task {
-        let name: String = name.chars().take(NAME_CHARS).collect();
-        // Once for each question and run: one that goes on knocking must not fill the history.
+        let name: String = actor.to_string().chars().take(NAME_CHARS).collect();
+        // Once for each decision and caller: one that keeps trying must not fill the history.
+        let which = which.map_or_else(|| "undo".to_owned(), |which| which.to_string());
         let key = format!("refused-{which}-{name}");
-        store.note(task, &actor, REFUSED, &key, store.now(now)?)?;
+        store.note(task, &actor, Note::AnswerRefused, &key, store.now(now)?)?;
     }
-    Ok(DecisionError::OfRun.into())
+    Ok(error.into())
 }
 
 /// The refusal as it came, put on record if it is one of somebody who may not or who has seen
@@ -48,7 +98,6 @@ pub(super) fn refused(
     now: Instant,
 ) -> Result<OpsError, OpsError> {
     let why = match error {
-        DecisionError::NotAPerson(_) => "person",
         DecisionError::Settled { .. } => "settled",
         DecisionError::MovedOn { .. } => "stale",
         DecisionError::Unknown(_)
@@ -57,6 +106,7 @@ pub(super) fn refused(
         | DecisionError::NeedsWords { .. }
         | DecisionError::NoPlaceForWords { .. }
         | DecisionError::OfRun
+        | DecisionError::NotAPerson(_)
         | DecisionError::NothingToAllow(_)
         | DecisionError::DueBefore { .. }
         | DecisionError::TooLong
@@ -70,12 +120,8 @@ pub(super) fn refused(
     let name: String = actor.to_string().chars().take(NAME_CHARS).collect();
     let seen = seen.unwrap_or(decision.seq);
     let key = format!("refused-{}-{why}-{seen}-{name}", decision.id);
-    store.note(decision.task, actor, REFUSED, &key, now)?;
+    store.note(decision.task, actor, Note::AnswerRefused, &key, now)?;
     Ok(error.into())
-}
-
-pub(in crate::ops) fn only_a_person(actor: &Actor) -> Result<(), DecisionError> {
-    person(actor)
 }
 
 /// The refusal of what comes after the question was settled.

@@ -5,16 +5,17 @@
 //! changed and it is said so; history is never rewritten.
 
 use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::{RoleId, TransitionTarget};
 use banksman_core::machine::{self, Actor, Event, TransitionRequest};
 use banksman_core::time::{Instant, Span};
-use serde_json::{Map, Value, json};
 
-use super::answer::{changes_something, person, since};
+use super::answer::{changes_something, since};
+use super::refused::may_answer;
 use super::words::may_give;
 use super::{AnswerResult, DecisionError, DecisionRef, find};
-use crate::ops::OpsError;
-use crate::ops::tasks::each_record;
+use crate::ops::tasks::each_record_of;
+use crate::ops::{OpsError, Session, request_text};
 use crate::store::query::{Decision, DecisionEnd};
 use crate::store::{HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
@@ -23,14 +24,13 @@ pub const UNDO_WINDOW: Span = Span(300_000);
 
 /// Takes back an answer: the one that is named, or the actor's last one.
 pub fn undo(
-    store: &Store,
-    actor: &Actor,
+    session: &Session,
     which: Option<DecisionRef>,
     window: Span,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
-    let now = store.now(now)?;
-    person(actor)?;
+    let store = may_answer(session, which, now)?;
+    let (actor, now) = (&session.actor(), store.now(now)?);
     let decision = match which {
         Some(which) => find(store, which)?,
         None => {
@@ -89,7 +89,7 @@ fn leads_to(stored: &Stored, name: &str) -> bool {
 /// The history shows by this key that a move took an answer back, and it can do so once.
 fn mark(id: DecisionId) -> IdempotencyKey {
     let text = format!("undo-{id}");
-    IdempotencyKey::new(&text, &json!(["undo", id.0]).to_string())
+    IdempotencyKey::new(&text, &request_text(&("undo", id.0)))
 }
 
 fn mine<'d>(
@@ -114,9 +114,9 @@ fn around(
     store: &Store,
     decision: &Decision,
     settled: &DecisionEnd,
-) -> Result<(HistoryEntry, Map<String, Value>), OpsError> {
+) -> Result<(HistoryEntry, Fields), OpsError> {
     let mut before: Vec<HistoryEntry> = Vec::new();
-    each_record(store, decision.task, |entry| {
+    each_record_of(store, decision.task, |entry| {
         if entry.seq <= settled.seq {
             before.push(entry.clone());
         }
@@ -133,7 +133,7 @@ fn way_back(
     stored: &Stored,
     actor: &Actor,
     answer: &HistoryEntry,
-    before: &Map<String, Value>,
+    before: &Fields,
 ) -> TransitionRequest {
     let lifecycle = &stored.lifecycle;
     let role = lifecycle.find_role(&actor.role).unwrap_or(RoleId::HUMAN);

@@ -2,12 +2,12 @@
 //! dissent first.
 
 use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::panel::fields::{
     CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
 };
 use banksman_core::panel::summary::{NO_RESPONSE, line};
-use serde_json::Value;
 
 use crate::store::Stored;
 

@@ -5,11 +5,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::workflow;
-use serde_json::Value;
 
 use super::{Params, Source, WorkflowError};
+use crate::exec::files::missing;
 use crate::ops::OpsError;
 
 /// Where a repository keeps its workflows.
@@ -40,11 +41,11 @@ pub enum LintTarget<'a> {
     },
 }
 
-/// Looks at files. `exists` says whether something in the repository has a path or fits a glob.
+/// Looks at files. The paths that they name are relative to `root`.
 pub fn lint(
     subject: LintTarget<'_>,
     params: &Params,
-    exists: &dyn Fn(&str) -> bool,
+    root: &Path,
 ) -> Result<Vec<Linted>, OpsError> {
     let sources = match subject {
         LintTarget::Files(paths) => Source::read_all(paths, params)?,
@@ -61,7 +62,7 @@ pub fn lint(
         // yet.
         let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
         let is_open = |path: &str| words.iter().any(|word| path.contains(word));
-        let exists = |path: &str| is_open(path) || exists(path);
+        let exists = |path: &str| is_open(path) || exists(root, path);
         let (errors, warnings) = match source.flow() {
             Ok(flow) => {
                 let mut warnings = workflow::lint(&flow, &exists);
@@ -76,6 +77,11 @@ pub fn lint(
         linted.push(Linted { path: source.path, text: source.text, errors, warnings, stand_ins });
     }
     Ok(linted)
+}
+
+/// Whether a file or a folder exists; a glob exists if a file matches it.
+fn exists(root: &Path, path: &str) -> bool {
+    root.join(path).exists() || missing(root, &[path.to_owned()], &[]).is_empty()
 }
 
 /// A value that is still to be chosen is no fault of the file: another one that fits stands in for

@@ -4,8 +4,9 @@
 use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 
-use crate::ops::OpsError;
-use crate::store::{Applied, HistoryEntry, Store};
+use crate::ops::principal::Operation;
+use crate::ops::{OpsError, Session};
+use crate::store::{Applied, HistoryEntry};
 
 /// How a word stands that was put to the proof.
 #[derive(Debug, Clone)]
@@ -14,7 +15,7 @@ pub enum ManualCheck {
     Open,
     /// It was true, or somebody has moved the step on meanwhile.
     Over(Box<Applied>),
-    /// What speaks against it. `again` says whether it can be mended and said again; else a person
+    /// What speaks against it. `again` says whether it can be fixed and reported again; else a person
     /// is asked.
     Against { found: String, again: bool },
 }
@@ -22,7 +23,8 @@ pub enum ManualCheck {
 /// What has become of a word since the move that it led to; none where that put nothing to the
 /// proof. The answer is the same whenever it is asked for, so a word that is repeated with its key
 /// gets it, too.
-pub fn look_at(store: &Store, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
+pub fn look_at(session: &Session, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
+    let store = session.may_on(Operation::ReadTask, said.stored.task.id)?;
     let lifecycle = &said.stored.lifecycle;
     let Some(entry) = &said.entry else { return Ok(None) };
     let state = lifecycle.find_state(&entry.record.to).map(|id| lifecycle.state(id));

@@ -1,12 +1,13 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{Field, Launch};
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
 use super::{WorkflowStatus, is_manual, veto_ends};
+use crate::exec::process::quoted;
 use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
@@ -225,17 +226,12 @@ impl Looked<'_> {
     }
 }
 
-/// A name as a shell takes it: brackets of a matrix mean files to some.
-fn quoted(name: &str) -> String {
-    if name.contains('[') { format!("'{name}'") } else { name.to_owned() }
-}
-
 /// Whether a person may take it up, before Banksman has laid it out for one.
 #[must_use]
 pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
-        && stored.text(Field::Launch) == Some("interactive")
+        && stored.text(Field::Launch) == Some(Launch::Interactive.name())
 }
 
 /// Whether somebody has the step in hand who will say when it is done.

@@ -10,7 +10,8 @@ use banksman_core::workflow::simulate::{
 use banksman_core::workflow::{Gate, Workflow};
 
 use super::named_near;
-use crate::ops::OpsError;
+use crate::ops::principal::Operation;
+use crate::ops::{OpsError, Session};
 use crate::store::Store;
 use crate::store::runs::RoleAverage;
 
@@ -38,12 +39,12 @@ pub struct Simulated {
     pub unpriced_roles: Vec<String>,
 }
 
-/// `store`: where past runs are looked for, if there is one yet. `rounds`: of debate, that several
+/// `session`: at the store where past runs are looked for, if there is one yet. `rounds`: of debate, that several
 /// reviewers of a gate may have.
 pub fn simulate(
     flow: &Workflow,
     verdicts: &Verdicts,
-    store: Option<&Store>,
+    session: Option<&Session>,
     rounds: usize,
 ) -> Result<Simulated, OpsError> {
     let chosen;
@@ -56,9 +57,10 @@ pub fn simulate(
         }
     };
     let taken = run_simulation(flow, &policy);
-    let past = match store {
-        Some(store) => past_of(store)?,
-        None => BTreeMap::new(),
+    // Who may not read other tasks gets an estimate without past runs.
+    let past = match session.map(|session| session.may(Operation::ReadStore)) {
+        Some(Ok(store)) => past_of(store)?,
+        Some(Err(_)) | None => BTreeMap::new(),
     };
     let of_role = |role: &str| {
         past.get(role).map(|past| (past.cost_micros.unwrap_or_default(), past.millis / 1_000))

@@ -3,21 +3,23 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
+use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, SettingName};
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
-use serde_json::{Map, Value, json};
 
-use super::{MANUAL, find_step, named_near, recent};
-use crate::ops::OpsError;
+use super::{find_step, named_near, recent_in};
+use crate::exec::mailbox::{Mailbox, SpecCopy};
 use crate::ops::library::Library;
+use crate::ops::principal::Operation;
 use crate::ops::tasks::named;
+use crate::ops::{OpsError, Session, request_text};
 use crate::store::batches::BatchChange;
 use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
@@ -46,13 +48,13 @@ pub struct Started {
 
 /// Starts workflows: all tasks of all of them are made in one transaction.
 pub fn start(
-    store: &Store,
+    session: &Session,
     library: &Library,
-    actor: &Actor,
     flows: &[Workflow],
     request: &StartRequest,
     now: Instant,
 ) -> Result<Vec<Started>, OpsError> {
+    let (store, actor) = (session.may(Operation::AddTasks)?, &session.actor());
     let path = store.project(&request.project)?;
     let mut planning = Planning {
         has_repo: path.is_some_and(|path| Path::new(&path).join(".git").exists()),
@@ -160,9 +162,9 @@ impl Planning<'_> {
         // branches of ours.
         let merges = flow.merge && self.has_repo && !self.request.manual;
         let fields = [
-            (Field::Workflow, json!(flow.id)),
-            (Field::Spec, json!(head)),
-            (Field::Merges, json!(merges)),
+            (Field::Workflow, flow.id.as_str().into()),
+            (Field::Spec, value_of(&head)),
+            (Field::Merges, merges.into()),
         ];
         let mut child =
             self.child(Purpose::Workflow, overrides, &flow.name, fields.into(), &flow.id)?;
@@ -184,16 +186,16 @@ impl Planning<'_> {
     fn step(&mut self, flow: &Workflow, head: usize, step: &Step) -> Result<(), OpsError> {
         let launch = if self.request.manual { LaunchMode::Interactive } else { step.launch };
         let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
-        let driver = if self.request.manual { MANUAL } else { "engine" };
+        let driver = if self.request.manual { DrivenBy::Person } else { DrivenBy::Engine };
         let proof = launch == LaunchMode::Interactive && self.can_be_shown(step);
         let fields = [
-            (Field::Workflow, json!(flow.id)),
-            (Field::Step, json!(step.id)),
-            (Field::Spec, json!(step)),
-            (Field::Level, json!(level)),
-            (Field::Launch, json!(launch)),
-            (Field::StepDriver, json!(driver)),
-            (Field::Proof, json!(proof)),
+            (Field::Workflow, flow.id.as_str().into()),
+            (Field::Step, step.id.as_str().into()),
+            (Field::Spec, value_of(step)),
+            (Field::Level, level.into()),
+            (Field::Launch, value_of(&launch)),
+            (Field::StepDriver, driver.name().into()),
+            (Field::Proof, proof.into()),
         ];
         let title = if step.name == step.id {
             step.id.clone()
@@ -273,11 +275,11 @@ impl Planning<'_> {
                 new.insert(self.library.definition_with(lifecycle, overrides)?).clone()
             }
         };
-        let fields: Map<String, Value> =
+        let fields: Fields =
             fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
         let key = self.request.key.as_ref().map(|word| {
             let text = format!("{word}:{key}");
-            IdempotencyKey::new(&text, &json!([text, title, fields]).to_string())
+            IdempotencyKey::new(&text, &request_text(&(&text, title, &fields)))
         });
         let new = NewTask {
             title: title.to_owned(),
@@ -360,6 +362,33 @@ fn setting(name: SettingName, value: Setting) -> (String, Setting) {
 }
 
 fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
-    let all = recent(store, Some(project))?;
+    let all = recent_in(store, Some(project))?;
     Ok(all.into_iter().find(|stored| stored.text(Field::Workflow) == Some(id)))
+}
+
+/// Copies the files into the project's mailbox for readers. The tasks hold all that is needed, so
+/// what went wrong is only reported.
+pub fn copy_specs(
+    session: &Session,
+    project: &str,
+    files: &[PathBuf],
+    flows: &[Workflow],
+) -> Result<Vec<String>, OpsError> {
+    let store = session.may(Operation::AddTasks)?;
+    let Some(root) = store.project(project)?.filter(|root| Path::new(root).join(".git").exists())
+    else {
+        return Ok(Vec::new());
+    };
+    let mailbox = Mailbox::new(root);
+    let warning = |(file, flow): (&PathBuf, &Workflow)| {
+        let name = file.display();
+        match mailbox.keep_spec_file(&flow.id, file) {
+            Ok(SpecCopy::Written(_) | SpecCopy::AlreadyThere(_)) => None,
+            Ok(SpecCopy::Differs(path)) => {
+                Some(format!("{path} differs and was not overwritten; the workflow runs {name}"))
+            }
+            Err(error) => Some(format!("failed to copy {name}: {error}")),
+        }
+    };
+    Ok(files.iter().zip(flows).filter_map(warning).collect())
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::exec::keeper::FileError;
+use crate::ops::OpsError;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -16,24 +17,24 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const FILES: usize = 100;
 
 /// What a read returns.
-pub(in crate::cli) enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Bytes(&'a [u8]),
     /// Output was dropped before it could be read.
     Gap,
 }
 
-pub(in crate::cli) struct Tail {
+pub(super) struct Tail {
     name: &'static str,
     file: Option<File>,
 }
 
 impl Tail {
-    pub(in crate::cli) fn new(name: &'static str) -> Self {
+    pub(super) fn new(name: &'static str) -> Self {
         Self { name, file: None }
     }
 
     /// Passes on everything that was written since the last call.
-    pub(in crate::cli) fn read<E: From<FileError>>(
+    pub(super) fn read<E: From<OpsError>>(
         &mut self,
         folder: &Path,
         take: &mut dyn FnMut(Piece<'_>) -> Result<(), E>,
@@ -52,7 +53,7 @@ impl Tail {
         Ok(())
     }
 
-    fn drain<E: From<FileError>>(
+    fn drain<E: From<OpsError>>(
         &mut self,
         folder: &Path,
         take: &mut dyn FnMut(Piece<'_>) -> Result<(), E>,
@@ -67,8 +68,8 @@ impl Tail {
         }
     }
 
-    fn fault(&self, folder: &Path, source: io::Error) -> FileError {
-        FileError { action: "read", path: folder.join(self.name), source }
+    fn fault(&self, folder: &Path, source: io::Error) -> OpsError {
+        FileError { action: "read", path: folder.join(self.name), source }.into()
     }
 
     /// The file after the one that was read to its end, and whether data between them is missing.
@@ -147,7 +148,7 @@ mod tests {
 
         fn read(&mut self) -> String {
             let mut text = String::new();
-            let read = self.tail.read::<FileError>(self.folder.path(), &mut |piece| {
+            let read = self.tail.read::<OpsError>(self.folder.path(), &mut |piece| {
                 match piece {
                     Piece::Bytes(bytes) => text.push_str(&String::from_utf8_lossy(bytes)),
                     Piece::Gap => text.push('…'),

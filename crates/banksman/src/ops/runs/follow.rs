@@ -7,20 +7,20 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use banksman_core::ids::{RunId, TaskId};
-use banksman_core::machine::{Driver, hold};
+use banksman_core::ids::RunId;
+use banksman_core::machine::{Driver, driver_of};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
-use super::{LogArgs, LogPrinter, folder_of, past_run};
-use crate::cli::context::Context;
-use crate::cli::failure::Failure;
-use crate::cli::output::sanitize;
-use crate::cli::symbols::local_time;
+use super::log::{LogEntry, LogPart, LogReader, LogView, TakeLog};
+use super::{folder, past};
 use crate::clock;
+use crate::config::Agents;
 use crate::exec::job::JobId;
 use crate::exec::keeper::JobFolder;
 use crate::exec::site::LocalSite;
-use crate::store::Store;
+use crate::ops::OpsError;
+use crate::ops::Session;
+use crate::ops::principal::Operation;
 use crate::store::conn::Waited;
 use crate::store::runs::PastRun;
 
@@ -34,124 +34,116 @@ const JUDGEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long one wait for the store lasts.
 const STORE_WAIT: Duration = Duration::from_secs(30);
 
-/// `is_chosen`: the user named a run and not a task.
-pub(super) fn follow(
-    context: &Context,
-    store: &Store,
-    mut printer: LogPrinter,
-    args: &LogArgs,
-    is_chosen: bool,
-) -> Result<(), Failure> {
+/// Passes on a run's log until the run has ended, and then that of the runs after it, until the
+/// task ends or needs a person. `only_this`: the user named a run and not a task.
+pub fn follow<E: From<OpsError>>(
+    session: &Session,
+    agents: &Agents,
+    (mut run, only_this): (RunId, bool),
+    view: LogView,
+    take: &mut TakeLog<'_, E>,
+) -> Result<(), E> {
     loop {
-        let run = printer.run;
-        printer.heading(context, &past_run(store, run)?);
-        let folder = print_until_end(context, &mut printer)?;
-        let past = judged(store, run)?;
+        let begun = past(session, run)?;
+        let mut log = LogReader::new(run, &wait_for_folder(agents, run, &begun)?, view, take)?;
+        log.begin(&begun)?;
+        let folder = read_until_end(agents, &mut log)?;
+        let judged = judged(session, run)?;
         if let Some(folder) = &folder {
-            printer.end(folder, &past)?;
+            log.end(folder, &judged)?;
         }
-        if is_chosen || past.ended_at.is_none() {
+        if only_this || judged.ended_at.is_none() {
             return Ok(());
         }
-        let Some(next) = next_run(context, store, run)? else { return Ok(()) };
-        let folder = wait_for_folder(context, next, &past_run(store, next)?)?;
-        printer = LogPrinter::new(context, next, &folder, args)?;
+        let Some(next) = next_run(session, run, take)? else { return Ok(()) };
+        run = next;
     }
 }
 
-/// Prints a run until its keeper is gone. Its folder may be removed meanwhile.
-fn print_until_end(
-    context: &Context,
-    printer: &mut LogPrinter,
-) -> Result<Option<JobFolder>, Failure> {
-    let home = &context.config.agents.home;
+/// Reads the log of a run until its keeper is gone. Its folder may be removed meanwhile.
+fn read_until_end<E: From<OpsError>>(
+    agents: &Agents,
+    log: &mut LogReader<'_, E>,
+) -> Result<Option<JobFolder>, E> {
     let mut watch = Watch::new();
-    let mut at = None;
     loop {
-        let Some(folder) = LocalSite::find(home, JobId::Run(printer.run)) else { return Ok(None) };
+        let job = JobId::Run(log.run);
+        let Some(folder) = LocalSite::find(&agents.home, job) else { return Ok(None) };
         watch.on(folder.path());
         // Read before the log, so that nothing logged before the end is missed.
-        let is_over = folder.receipt()?.is_some() || !folder.is_locked()?;
-        printer.print_new(folder.path(), at)?;
+        let receipt = folder.receipt().map_err(OpsError::from)?;
+        let is_over = receipt.is_some() || !folder.is_locked().map_err(OpsError::from)?;
+        log.read_new(folder.path())?;
         if is_over {
-            printer.finish(at)?;
+            log.finish()?;
             return Ok(Some(folder));
         }
         watch.wait(POLL_INTERVAL);
         // What was logged before the first read may be hours old.
-        at = Some(clock::now());
+        log.at = Some(clock::now());
     }
 }
 
 /// The run with its outcome, or without one if no pulse judges it soon.
-fn judged(store: &Store, run: RunId) -> Result<PastRun, Failure> {
+fn judged(session: &Session, run: RunId) -> Result<PastRun, OpsError> {
     let until = clock::monotonic() + JUDGEMENT_TIMEOUT;
     loop {
-        let mark = store.mark();
-        let past = past_run(store, run)?;
+        let mark = session.mark();
+        let past = past(session, run)?;
         let left = until.saturating_duration_since(clock::monotonic());
         if past.ended_at.is_some() || left.is_zero() {
             return Ok(past);
         }
-        let (Waited::Notified | Waited::TimedOut) = store.wait(mark, left);
+        let (Waited::Notified | Waited::TimedOut) = session.wait(mark, left);
     }
 }
 
 /// Waits for the run after this one; none when the task has ended or needs a person or other tasks.
-fn next_run(context: &Context, store: &Store, last: RunId) -> Result<Option<RunId>, Failure> {
-    let mut last_message = String::new();
+fn next_run<E: From<OpsError>>(
+    session: &Session,
+    last: RunId,
+    take: &mut TakeLog<'_, E>,
+) -> Result<Option<RunId>, E> {
+    let mut told = None;
     loop {
-        let mark = store.mark();
-        let detail = store.detail(last.task)?;
+        let mark = session.mark();
+        let detail = session
+            .may_on(Operation::ReadTask, last.task)?
+            .detail(last.task)
+            .map_err(OpsError::from)?;
         let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
         if task.epoch > last.epoch {
             return Ok(Some(RunId { task: last.task, epoch: task.epoch }));
         }
-        let state = &lifecycle.state(task.state).name;
         let next_timer = detail.timers.first().map(|timer| timer.due);
-        let waits = match hold(lifecycle, task, next_timer) {
-            Driver::Queue => "it waits for an agent".to_owned(),
-            Driver::Lease(_) => "another worker has it".to_owned(),
-            Driver::Timer(_) => match task.not_before {
-                Some(at) => {
-                    format!("attempt {} starts at {} or later", last.epoch + 1, local_time(at))
-                }
-                None => "it continues on its own".to_owned(),
-            },
-            Driver::Parts => "its subtasks are running".to_owned(),
-            Driver::Parent(_) => return Ok(end(context, last.task, state, "it is done for now")),
-            Driver::Ended => return Ok(end(context, last.task, state, "the task has ended")),
-            Driver::Person => return Ok(end(context, last.task, state, "it waits for a person")),
-            Driver::Needs(_) => {
-                return Ok(end(context, last.task, state, "it waits for other tasks"));
-            }
-            Driver::Stranded => return Ok(end(context, last.task, state, "nothing will move it")),
-        };
-        let text = sanitize(&format!(
-            "{} is in {state}: {waits}; press Ctrl-C to stop following",
-            last.task
-        ));
-        if text != last_message {
-            context.out.say(&text);
-            last_message = text;
+        let driver = driver_of(lifecycle, task, next_timer);
+        let goes_on = goes_on(&driver);
+        let state = lifecycle.state(task.state).name.clone();
+        let now = (state, driver, task.not_before);
+        if told.as_ref() != Some(&now) {
+            let (state, driver, not_before) = now.clone();
+            let entry = LogEntry::Between { state, driver, not_before, goes_on };
+            take(LogPart { run: last, at: None, entries: vec![entry] })?;
+            told = Some(now);
         }
-        let (Waited::Notified | Waited::TimedOut) = store.wait(mark, STORE_WAIT);
+        if !goes_on {
+            return Ok(None);
+        }
+        let (Waited::Notified | Waited::TimedOut) = session.wait(mark, STORE_WAIT);
     }
 }
 
-fn end(context: &Context, task: TaskId, state: &str, why: &str) -> Option<RunId> {
-    context.out.say(&sanitize(&format!("{task} is in {state}: {why}")));
-    context.out.next(&[&format!("why {task}"), &format!("show {task}")]);
-    None
+/// Whether another run may follow without a person and without other tasks.
+fn goes_on(driver: &Driver) -> bool {
+    match driver {
+        Driver::Queue | Driver::Lease(_) | Driver::Timer(_) | Driver::Parts => true,
+        Driver::Parent(_) | Driver::Ended | Driver::Person => false,
+        Driver::Needs(_) | Driver::Stranded => false,
+    }
 }
 
 /// The folder of a run that was just claimed; its keeper starts a moment later.
-pub(super) fn wait_for_folder(
-    context: &Context,
-    run: RunId,
-    past: &PastRun,
-) -> Result<JobFolder, Failure> {
-    let agents = &context.config.agents;
+fn wait_for_folder(agents: &Agents, run: RunId, past: &PastRun) -> Result<JobFolder, OpsError> {
     let is_ours = past.node.as_deref() == Some(agents.node.as_str());
     let mut watch = Watch::new();
     let until = clock::monotonic() + STORE_WAIT;
@@ -163,7 +155,7 @@ pub(super) fn wait_for_folder(
         watch.on(&agents.home.join("runs"));
         watch.wait(left.min(POLL_INTERVAL_WITHOUT_WATCH));
     }
-    folder_of(context, run, past)
+    folder(agents, run, past)
 }
 
 /// Wakes when something in a folder changes.

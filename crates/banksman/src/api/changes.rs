@@ -1,0 +1,72 @@
+//! Changes of the store and notices, as JSON.
+
+use banksman_core::time::Instant;
+use serde::Serialize;
+
+use crate::store::feed::{self, ChangeDetail};
+use crate::store::notices;
+
+documents! {
+    /// One line of `banksman changes --json`. It has one of the four details.
+    Change<'a>(change: &'a feed::Change) {
+        /// Pass it to `--after` to go on behind this change.
+        cursor: String = change.cursor.to_string(),
+        at: Instant = change.at,
+        kind: &'static str = change.kind.as_str(),
+        task: Option<String> = change.task.map(|task| task.to_string()),
+        #[serde(flatten)]
+        detail: Detail<'a> = detail(&change.detail),
+    }
+
+    Run<'a>(run: String, by: &'a str, end: Option<&'a str>) {
+        id: String = run,
+        worker: &'a str = by,
+        outcome: Option<&'a str> = end,
+    }
+
+    Decision<'a>(decision: String, question: &'a str, by: Option<&'a str>) {
+        id: String = decision,
+        asks: &'a str = question,
+        settled_by: Option<&'a str> = by,
+    }
+
+    Notice<'a>(notice: &'a notices::Notice) {
+        id: i64 = notice.id,
+        kind: &'static str = notice.kind.as_str(),
+        task: Option<String> = notice.task.map(|task| task.to_string()),
+        decision: Option<String> = notice.decision.map(|decision| decision.to_string()),
+        urgent: bool = notice.urgent,
+        text: &'a str = &notice.text,
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Detail<'a> {
+    /// A record of the task's history; `history` has its fields.
+    Record {
+        seq: i64,
+        from: Option<&'a str>,
+        to: &'a str,
+        trigger: &'a str,
+        actor: &'a str,
+    },
+    Run(Run<'a>),
+    Decision(Decision<'a>),
+    Notice(Notice<'a>),
+}
+
+fn detail(detail: &ChangeDetail) -> Detail<'_> {
+    match detail {
+        ChangeDetail::Record { seq, from, to, trigger, actor } => {
+            Detail::Record { seq: *seq, from: from.as_deref(), to, trigger, actor }
+        }
+        ChangeDetail::Run { run, worker, outcome } => {
+            Detail::Run(Run::new(run.to_string(), worker, outcome.as_deref()))
+        }
+        ChangeDetail::Decision { id, asks, settled_by } => {
+            Detail::Decision(Decision::new(id.to_string(), asks, settled_by.as_deref()))
+        }
+        ChangeDetail::Notice(notice) => Detail::Notice(Notice::new(notice)),
+    }
+}

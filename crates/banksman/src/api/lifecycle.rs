@@ -1,0 +1,116 @@
+//! Lifecycles as JSON.
+
+use std::collections::BTreeMap;
+
+use banksman_core::lifecycle::problem::Problems;
+use banksman_core::lifecycle::{self, Lifecycle as Table, Setting, Since};
+use serde::Serialize;
+
+use super::Problem;
+use super::error::FieldMessage;
+
+/// A lifecycle in the list of all.
+#[derive(Debug, Serialize)]
+pub struct ListedLifecycle {
+    pub about: String,
+    pub id: String,
+    pub ok: bool,
+    pub origin: String,
+    pub version: Option<String>,
+}
+
+documents! {
+    /// A lifecycle that was checked.
+    LintedLifecycle<'a>(name: &'a str, found: Option<&'a Problems>) {
+        id: &'a str = name,
+        ok: bool = found.is_none(),
+        problems: Vec<Problem<'a>> = super::problems(found),
+    }
+
+    /// A lifecycle as a table. Timeouts are transitions of the role `system` with an `after`.
+    Lifecycle<'a>(table: &'a Table) {
+        about: &'a str = &table.about,
+        counters: Vec<Counter<'a>> =
+            table.counters.iter().map(|counter| Counter::new(table, counter)).collect(),
+        fields: BTreeMap<&'a str, String> =
+            table.fields.iter().map(|(name, field)| (&**name, field.kind.describe())).collect(),
+        id: &'a str = &table.id,
+        initial: &'a str = &table.state(table.initial).name,
+        roles: &'a [String] = &table.roles,
+        settings: BTreeMap<&'a str, SettingValue<'a>> =
+            table.settings.iter().map(|(name, value)| (&**name, value.into())).collect(),
+        states: Vec<State<'a>> = table.states.iter().map(State::new).collect(),
+        transitions: Vec<Transition<'a>> =
+            table.transitions.iter().map(|row| Transition::new(table, row)).collect(),
+        version: &'a str = &table.version,
+    }
+
+    Counter<'a>(table: &'a Table, counter: &'a lifecycle::Counter) {
+        id: &'a str = &counter.name,
+        limit: Option<u32> = counter.limit,
+        then: Option<&'a str> = counter.then.map(|id| table.state(id).name.as_str()),
+    }
+
+    State<'a>(state: &'a lifecycle::State) {
+        about: &'a str = &state.about,
+        does: Option<&'static str> = state.does.as_ref().map(|does| does.activity.as_str()),
+        group: Option<&'a str> = state.group.as_deref(),
+        id: &'a str = &state.name,
+        kind: &'static str = state.kind.as_str(),
+        requires: Vec<FieldMessage> = state
+            .requires
+            .iter()
+            .map(|required| FieldMessage::new(&required.field, &required.message))
+            .collect(),
+        terminal: bool = state.terminal,
+    }
+
+    Transition<'a>(table: &'a Table, row: &'a lifecycle::Transition) {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<String> = row.timeout.map(|timeout| timeout.time.to_string()),
+        from: &'a str = &table.state(row.from).name,
+        roles: Vec<&'a str> = row.roles.iter().map(|role| table.role_name(*role)).collect(),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Since> = row.timeout.map(|timeout| timeout.since),
+        to: &'a str = table.target_name(row.to),
+        trigger: &'a str = &row.trigger,
+    }
+}
+
+/// A setting as it is written in YAML and TOML.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum SettingValue<'a> {
+    Whole(i64),
+    Number(f64),
+    Flag(bool),
+    Text(&'a str),
+    Time(String),
+}
+
+impl<'a> From<&'a Setting> for SettingValue<'a> {
+    fn from(setting: &'a Setting) -> Self {
+        match setting {
+            #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
+            Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+                Self::Whole(*number as i64)
+            }
+            Setting::Number(number) => Self::Number(*number),
+            Setting::Flag(flag) => Self::Flag(*flag),
+            Setting::Text(text) => Self::Text(text),
+            Setting::Time(span) => Self::Time(span.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for SettingValue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Time(span) => f.write_str(span),
+        }
+    }
+}

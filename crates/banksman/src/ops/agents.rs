@@ -1,0 +1,60 @@
+//! What agents write, read by their adapters outside of a run. An adapter translates and touches
+//! nothing.
+
+use std::io::{self, BufRead};
+
+use banksman_core::lifecycle::Outcome;
+use banksman_core::receipt::{ProcessExit, StreamSummary};
+use banksman_core::time::Instant;
+
+use crate::exec::agent::{AgentEvent, PriorUsage, StreamReader, outcome_of, reader};
+use crate::exec::keeper::Lines;
+
+pub use crate::exec::agent::{AgentKind, acp_client};
+
+/// A recorded event stream, read as a run would read it.
+pub struct Recording(Box<dyn StreamReader>);
+
+impl Recording {
+    #[must_use]
+    pub fn new(agent: AgentKind) -> Self {
+        Self(reader(agent, PriorUsage::default()))
+    }
+
+    pub fn read_output(&mut self, input: impl BufRead) -> io::Result<()> {
+        each_line(input, |line, seen| self.0.line(line, seen))
+    }
+
+    pub fn read_errors(&mut self, input: impl BufRead) -> io::Result<()> {
+        each_line(input, |line, seen| self.0.error_line(line, seen))
+    }
+
+    /// How such a run ends, by the stream and the exit status alone.
+    #[must_use]
+    pub fn finish(self, exit: ProcessExit, now: Instant) -> (StreamSummary, Outcome) {
+        let summary = self.0.finish(exit, now);
+        let outcome = outcome_of(&summary, exit);
+        (summary, outcome)
+    }
+}
+
+fn each_line(
+    mut input: impl BufRead,
+    mut take: impl FnMut(&str, &mut Vec<AgentEvent>),
+) -> io::Result<()> {
+    let (mut lines, mut seen) = (Lines::default(), Vec::new());
+    let mut take = |line: &str| {
+        take(line, &mut seen);
+        seen.clear();
+    };
+    loop {
+        let chunk = input.fill_buf()?;
+        if chunk.is_empty() {
+            lines.finish(&mut take);
+            return Ok(());
+        }
+        lines.push(chunk, &mut take);
+        let read = chunk.len();
+        input.consume(read);
+    }
+}

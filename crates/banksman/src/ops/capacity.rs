@@ -1,0 +1,76 @@
+//! What limits the start of agents: the global pause, batches, accounts and machines.
+
+use banksman_core::time::Instant;
+
+use super::principal::Operation;
+use super::{OpsError, Session};
+use crate::store::accounts::AccountRow;
+use crate::store::batches::{Batch, BatchChange};
+use crate::store::nodes::Node;
+use crate::store::runs::OpenRun;
+
+/// Stops or resumes the start of agents, and tells how many are at work.
+pub fn set_paused(session: &Session, paused: bool, now: Instant) -> Result<usize, OpsError> {
+    let store = session.may(Operation::RunAgents)?;
+    store.set_paused(paused, &session.actor().to_string(), now)?;
+    Ok(store.open_runs(None)?.len())
+}
+
+pub fn batches(session: &Session) -> Result<Vec<Batch>, OpsError> {
+    Ok(session.may(Operation::ReadStore)?.batches()?)
+}
+
+/// Creates a batch, unless there is one of this name.
+pub fn create_batch(
+    session: &Session,
+    name: &str,
+    concurrency: u32,
+    now: Instant,
+) -> Result<(), OpsError> {
+    Ok(session.may(Operation::RunAgents)?.put_batch(name, concurrency, now)?)
+}
+
+/// Changes a batch. `None` if there is none of this name.
+pub fn change_batch(
+    session: &Session,
+    name: &str,
+    change: BatchChange,
+) -> Result<Option<Batch>, OpsError> {
+    let store = session.may(Operation::RunAgents)?;
+    if !store.set_batch(name, change)? {
+        return Ok(None);
+    }
+    Ok(store.batches()?.into_iter().find(|batch| batch.name == name))
+}
+
+/// Starts the tasks of a paused batch again.
+pub fn resume_batch(
+    session: &Session,
+    name: &str,
+    now: Instant,
+) -> Result<Option<Batch>, OpsError> {
+    let store = session.may(Operation::RunAgents)?;
+    store.resume_batch(name, store.now(now)?)?;
+    change_batch(session, name, BatchChange::default())
+}
+
+/// Every account that was ever paused.
+pub fn accounts(session: &Session) -> Result<Vec<(String, AccountRow)>, OpsError> {
+    Ok(session.may(Operation::ReadStore)?.accounts()?)
+}
+
+/// Ends the pause of an account. False if it was never paused.
+pub fn resume_account(session: &Session, name: &str) -> Result<bool, OpsError> {
+    Ok(session.may(Operation::RunAgents)?.resume_account(name)?)
+}
+
+/// The machines with their workers, and the runs that are under way.
+pub fn machines(session: &Session) -> Result<(Vec<Node>, Vec<OpenRun>), OpsError> {
+    let store = session.may(Operation::ReadStore)?;
+    Ok((store.nodes()?, store.open_runs(None)?))
+}
+
+/// Removes a machine that is gone for good. False if it is not known.
+pub fn forget_machine(session: &Session, name: &str) -> Result<bool, OpsError> {
+    Ok(session.may(Operation::RunAgents)?.remove_node(name)?)
+}

@@ -1,0 +1,158 @@
+//! Who calls, and what each kind of caller may do: the one table. A surface only finds out who is
+//! calling; [`Session`](super::Session) asks this table before it hands out the store.
+
+use std::fmt;
+
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::machine::Actor;
+
+/// A caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    Person(Actor),
+    /// A worker outside Banksman, or another program with a role of the lifecycles.
+    Worker(Actor),
+    Run(RunCaller),
+    /// This program: the engine and its keepers.
+    System,
+}
+
+/// An agent, inside a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCaller {
+    /// The run that the caller's token belongs to, while the run has its lease.
+    pub own: Option<RunId>,
+    /// The run that the caller's processes belong to. It grants nothing; a keeper,
+    /// which has no token, renews its lease by it.
+    pub name: Option<String>,
+    /// Under which the run was claimed.
+    pub actor: Actor,
+}
+
+impl RunCaller {
+    /// A run that has shown no valid token.
+    #[must_use]
+    pub fn unproven(name: Option<&str>) -> Self {
+        let name = name.map(str::to_owned);
+        let actor = Actor { role: Actor::AGENT.to_owned(), name: name.clone() };
+        Self { own: None, name, actor }
+    }
+}
+
+/// To what an operation extends for a kind of caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    All,
+    /// The task of the caller's own run.
+    Own,
+    None,
+}
+
+macro_rules! operations {
+    ($($name:ident $what:literal $person:ident $worker:ident $run:ident $system:ident)*) => {
+        /// What a caller can ask for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Operation { $($name),* }
+
+        impl Operation {
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Completes "may not".
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self { $(Self::$name => $what),* }
+            }
+
+            #[must_use]
+            pub fn access(self, principal: &Principal) -> Access {
+                let [person, worker, run, system] = match self {
+                    $(Self::$name => [
+                        Access::$person, Access::$worker, Access::$run, Access::$system,
+                    ]),*
+                };
+                match principal {
+                    Principal::Person(_) => person,
+                    Principal::Worker(_) => worker,
+                    Principal::Run(_) => run,
+                    Principal::System => system,
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    //             may not …                                person worker run  system
+    ReadTask       "read this task"                         All    All    Own  All
+    ReadStore      "read other tasks"                       All    All    None All
+    AddTasks       "add tasks"                              All    All    None All
+    ImportTasks    "import tasks"                           All    None   None All
+    MoveTask       "move this task"                         All    All    Own  All
+    AskPermission  "ask for permission on this task"        All    All    Own  All
+    AnswerDecision "answer decisions"                       All    None   None None
+    FollowUp       "carry out what follows from events"     All    All    None All
+    RunAgents      "start, stop, pause or limit agents"     All    None   None All
+    SetUpProject   "set up projects"                        All    None   None All
+    RenewLease     "renew the lease of a run"               All    None   None All
+}
+
+impl Principal {
+    /// A caller outside every run, by the role that it gives.
+    #[must_use]
+    pub fn outside(actor: Actor) -> Self {
+        if actor.is_human() { Self::Person(actor) } else { Self::Worker(actor) }
+    }
+
+    /// What is written into the history.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        match self {
+            Self::Person(actor) | Self::Worker(actor) => actor.clone(),
+            Self::Run(run) => run.actor.clone(),
+            Self::System => Actor::system(),
+        }
+    }
+
+    /// Checks one operation, on one task if it has one.
+    pub fn may(&self, operation: Operation, task: Option<TaskId>) -> Result<(), Forbidden> {
+        let own = self.own_task();
+        let is_allowed = match operation.access(self) {
+            Access::All => true,
+            Access::Own => task.is_some() && task == own,
+            Access::None => false,
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        let is_of_run = matches!(self, Self::Run(_));
+        Err(Forbidden { caller: self.actor(), is_of_run, operation, own })
+    }
+
+    fn own_task(&self) -> Option<TaskId> {
+        match self {
+            Self::Run(RunCaller { own, .. }) => own.map(|run| run.task),
+            Self::Person(_) | Self::Worker(_) | Self::System => None,
+        }
+    }
+}
+
+/// An operation that is not for this caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Forbidden {
+    pub caller: Actor,
+    pub is_of_run: bool,
+    pub operation: Operation,
+    /// The task of the caller's run.
+    pub own: Option<TaskId>,
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.operation.what();
+        match (self.is_of_run, self.own) {
+            (true, Some(own)) => write!(f, "the run of {own} may not {what}"),
+            (true, None) => write!(f, "an agent's run may not {what}"),
+            (false, _) => write!(f, "{} may not {what}", self.caller),
+        }
+    }
+}

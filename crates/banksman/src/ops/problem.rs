@@ -1,0 +1,356 @@
+//! What went wrong, for every surface: a code, a message with its causes, and a hint. This is the
+//! one table from errors to codes and hints; a surface only phrases them.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::path::Path;
+
+use banksman_core::ids::{DecisionId, RunId, TaskId};
+use banksman_core::machine::{FieldError, RejectReason, Rejected};
+
+use super::OpsError;
+use super::decisions::DecisionError;
+use super::library::LibraryError;
+use super::workflows::WorkflowError;
+use crate::exec::note::NoteError;
+use crate::exec::window::WindowHost;
+use crate::prompts::PromptError;
+use crate::store::StoreError;
+use crate::store::conn::DbError;
+use crate::store::feed::CursorError;
+
+/// Fields that need no hint.
+const OF_EVERY_TASK: [&str; 10] =
+    ["to", "state", "title", "body", "tags", "priority", "needs", "batch", "key", "now"];
+/// Most causes that are told.
+const CAUSES: usize = 9;
+
+pub const CHECK_PATH: &str = "check the path and its permissions";
+const CHECK_FILE: &str = "check that the file exists and is readable";
+
+/// What a failure is about, from which surfaces derive their own codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeKind {
+    /// How the program was called, or how it is set up.
+    Call,
+    Request,
+    Store,
+    /// The same may succeed later.
+    Busy,
+}
+
+macro_rules! codes {
+    ($($name:ident $kind:ident $number:literal $meaning:literal)*) => {
+        /// What went wrong, for programs. A code never changes its meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Code {
+            $($name,)*
+        }
+
+        impl Code {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                self.row().0
+            }
+
+            #[must_use]
+            pub fn kind(self) -> CodeKind {
+                self.row().1
+            }
+
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                self.row().2
+            }
+
+            fn row(self) -> (&'static str, CodeKind, &'static str) {
+                match self {
+                    $(Self::$name => ($number, CodeKind::$kind, $meaning),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Usage Call "BM-E001" "the command line is invalid"
+    Settings Call "BM-E002" "a setting is invalid"
+    Input Request "BM-E003" "the input is invalid"
+    File Request "BM-E004" "a file could not be read or written"
+    Refused Request "BM-E010" "the lifecycle refuses the request; the message names the fields"
+    Forbidden Request "BM-E011" "the caller or its role may not do this"
+    Stale Request "BM-E012" "the task has changed since it was read"
+    KeyTaken Request "BM-E013" "the idempotency key was used for another request"
+    NoTask Request "BM-E014" "there is no such task"
+    ProjectTaken Request "BM-E015" "the project name belongs to another folder"
+    NoLifecycle Request "BM-E016" "there is no such lifecycle"
+    InvalidLifecycle Request "BM-E017" "the lifecycle is invalid"
+    InvalidWorkflow Request "BM-E018" "the workflow is invalid"
+    NoDecision Request "BM-E019" "there is no such decision"
+    NoStore Store "BM-E020" "there is no store yet"
+    NoAccess Store "BM-E021" "no permission to read or write the store"
+    Unreachable Store "BM-E022" "the store cannot be reached"
+    NotAStore Store "BM-E023" "the file is not a store"
+    NewerStore Store "BM-E024" "the store was written by a newer version"
+    DamagedStore Store "BM-E025" "the store is damaged"
+    Full Store "BM-E026" "the disk is full; nothing was changed"
+    Busy Busy "BM-E027" "another process kept the store locked for too long"
+    Unknown Request "BM-E028" "the connection broke during the commit; check whether the change was made"
+    LostPlace Request "BM-E029" "the changes after the cursor are not all kept; start at the current end"
+    DamagedTask Request "BM-E030" "one task in the store is damaged; the others are not affected"
+    Database Request "BM-E031" "another database error"
+    Bug Request "BM-E099" "a bug in Banksman; nothing was changed"
+}
+
+/// What a person can do next. A surface phrases it in its own terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    ListCommands,
+    CreateStore,
+    ChooseStore,
+    CheckHome,
+    /// An `up` is at work.
+    SeeUp,
+    /// A task was named in place of a file.
+    ContinueTask,
+    ListTasks,
+    /// What was given is no cursor of the feed.
+    GiveCursor,
+    /// The place in the feed is gone.
+    StartAtEnd,
+    ShowMoves(TaskId),
+    ShowHistory(TaskId),
+    Why(TaskId),
+    ListRuns(TaskId),
+    /// The log of a run is on another machine.
+    LogThere(RunId),
+    WaitForRun(RunId),
+    ShowEnd(TaskId),
+    RunInside(WindowHost),
+    ReadTaskAgain,
+    MoveTask,
+    SetField,
+    /// With a role and a name.
+    /// The role of the caller may not.
+    ActAs(&'static str),
+    /// Only a person may.
+    AskPerson,
+    ListDecisions,
+    ShowAnswers(DecisionId),
+    ShowNewState(DecisionId),
+    AnswerWithNote(DecisionId, String),
+    DropNote,
+    ListLifecycles,
+    /// With the kind of the files.
+    Lint(&'static str),
+    CheckStore,
+    ListDamaged,
+    RenameProject,
+    ReportBug,
+    Text(Cow<'static, str>),
+}
+
+impl From<&'static str> for Hint {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Hint {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+/// A failure as surfaces report it.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub code: Code,
+    pub hint: Option<Hint>,
+    pub message: String,
+    /// Without those that repeat an earlier one.
+    pub causes: Vec<String>,
+    /// What a refusal says about each field; empty for everything else.
+    pub errors: Vec<FieldError>,
+    /// The moves that a refused task can make instead.
+    pub allowed: Vec<String>,
+}
+
+impl Problem {
+    #[must_use]
+    pub fn new(code: Code, hint: impl Into<Option<Hint>>, error: &dyn Error) -> Self {
+        let mut messages = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(error) = cause.filter(|_| messages.len() <= CAUSES) {
+            let text = error.to_string();
+            if !messages.iter().any(|said| said.contains(&text)) {
+                messages.push(text);
+            }
+            cause = error.source();
+        }
+        let causes = messages.split_off(1);
+        let (message, hint) = (messages.concat(), hint.into());
+        Self { code, hint, message, causes, errors: Vec::new(), allowed: Vec::new() }
+    }
+
+    /// The message and its causes.
+    #[must_use]
+    pub fn one_line(&self) -> String {
+        let causes = self.causes.iter().map(|cause| format!(": {cause}"));
+        self.message.clone() + &causes.collect::<String>()
+    }
+}
+
+impl From<&OpsError> for Problem {
+    fn from(error: &OpsError) -> Self {
+        let (code, hint) = of_ops(error);
+        let mut problem = Self::new(code, hint, error);
+        if let OpsError::Store(StoreError::Rejected(rejected)) = error {
+            problem.errors.clone_from(&rejected.errors);
+            problem.allowed.clone_from(&rejected.allowed);
+        }
+        problem
+    }
+}
+
+fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
+    let (code, hint) = match error {
+        OpsError::Store(error) => return of_store(error),
+        OpsError::Library(error) => of_library(error),
+        OpsError::Workflow(WorkflowError::Read { path, .. }) if is_task(path) => {
+            (Code::File, Hint::ContinueTask)
+        }
+        OpsError::Workflow(WorkflowError::Read { .. }) => (Code::File, CHECK_FILE.into()),
+        OpsError::Workflow(WorkflowError::Unsound(_)) => {
+            (Code::InvalidWorkflow, Hint::Lint("workflow"))
+        }
+        OpsError::Decision(error) => of_decision(error),
+        OpsError::Forbidden(error) if error.is_of_run => (
+            Code::Forbidden,
+            Hint::from("report what you need and stop; a person does this outside the run"),
+        ),
+        OpsError::Forbidden(_) => (Code::Forbidden, Hint::AskPerson),
+        OpsError::Id(_) => {
+            (Code::Input, "a task id is a number, with or without a leading `t`".into())
+        }
+        OpsError::Line { source, .. } => (
+            of_ops(source).0,
+            "fix the line and import the file again; imported tasks are not added twice".into(),
+        ),
+        OpsError::Settings(error) => (Code::Settings, error.hint().to_owned().into()),
+        OpsError::Prompt(PromptError::Unsound { .. }) => (Code::Input, Hint::Lint("prompts")),
+        OpsError::Prompt(PromptError::Read { .. })
+        | OpsError::File(_)
+        | OpsError::Note(NoteError::File(_)) => (Code::File, CHECK_PATH.into()),
+        OpsError::Site(_) => (Code::File, Hint::CheckHome),
+        OpsError::Note(NoteError::Place { .. }) => (
+            Code::Settings,
+            "set `daily.folder` to a folder outside your projects, such as ~/notes".into(),
+        ),
+        OpsError::Note(NoteError::Unusable { .. }) => {
+            (Code::File, "replace it with a plain text file, or move it away".into())
+        }
+        OpsError::Input { hint, .. } => (Code::Input, hint.clone()),
+    };
+    (code, Some(hint))
+}
+
+/// Whether somebody named a task in place of a file.
+fn is_task(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.parse::<TaskId>().is_ok())
+}
+
+fn of_decision(error: &DecisionError) -> (Code, Hint) {
+    match error {
+        DecisionError::Unknown(_)
+        | DecisionError::NothingAsked(_)
+        | DecisionError::NothingToUndo { .. } => (Code::NoDecision, Hint::ListDecisions),
+        DecisionError::NotOffered { id, .. }
+        | DecisionError::NothingToAllow(id)
+        | DecisionError::StillOpen(id) => (Code::Refused, Hint::ShowAnswers(*id)),
+        DecisionError::Settled { task, .. } => (Code::Stale, Hint::ShowHistory(*task)),
+        DecisionError::MovedOn { id, .. } => (Code::Stale, Hint::ShowNewState(*id)),
+        DecisionError::NeedsWords { id, action, .. } => {
+            (Code::Refused, Hint::AnswerWithNote(*id, action.clone()))
+        }
+        DecisionError::NoPlaceForWords { .. } => (Code::Refused, Hint::DropNote),
+        DecisionError::OfRun => (
+            Code::Forbidden,
+            "report what you need and stop; a person answers outside the run".into(),
+        ),
+        DecisionError::NotAPerson(_) => (Code::Forbidden, Hint::AskPerson),
+        DecisionError::DueBefore { .. } | DecisionError::TooLong => {
+            (Code::Refused, "choose a shorter time, or answer now".into())
+        }
+        DecisionError::NotYours { .. } | DecisionError::TooLate { .. } => {
+            (Code::Refused, Hint::MoveTask)
+        }
+        DecisionError::GoneOn { task, .. } => (Code::Stale, Hint::ShowMoves(*task)),
+        DecisionError::NoWayBack { task, .. } => (Code::Refused, Hint::ShowMoves(*task)),
+    }
+}
+
+fn of_library(error: &LibraryError) -> (Code, Hint) {
+    match error {
+        LibraryError::Unknown { .. } => (Code::NoLifecycle, Hint::ListLifecycles),
+        LibraryError::Read { .. } => (Code::File, CHECK_FILE.into()),
+        LibraryError::Unsound(_) => (Code::InvalidLifecycle, Hint::Lint("lifecycle")),
+    }
+}
+
+fn of_store(error: &StoreError) -> (Code, Option<Hint>) {
+    let (code, hint) = match error {
+        StoreError::Db(error) => return (of_database(error), error.hint().map(Hint::from)),
+        StoreError::Rejected(rejected) => return of_rejection(rejected),
+        StoreError::Cursor(CursorError::NotACursor(_)) => (Code::Input, Hint::GiveCursor),
+        StoreError::Cursor(CursorError::TooOld(_) | CursorError::Foreign(_)) => {
+            (Code::LostPlace, Hint::StartAtEnd)
+        }
+        StoreError::NoTask(_) => (Code::NoTask, Hint::ListTasks),
+        StoreError::KeyTaken { .. } => (Code::KeyTaken, "use a new key for a new request".into()),
+        StoreError::Corrupt { .. } => (Code::DamagedTask, Hint::CheckStore),
+        StoreError::Bug { .. } => (Code::Bug, Hint::ReportBug),
+        StoreError::Definition { .. } | StoreError::NoDefinition(_) => {
+            (Code::DamagedTask, Hint::ListDamaged)
+        }
+        StoreError::ProjectTaken(..) => (Code::ProjectTaken, Hint::RenameProject),
+    };
+    (code, Some(hint))
+}
+
+fn of_rejection(rejected: &Rejected) -> (Code, Option<Hint>) {
+    match rejected.why {
+        RejectReason::Invalid => {
+            let is_own = |error: &FieldError| !OF_EVERY_TASK.contains(&error.field.as_str());
+            let has_own = rejected.errors.iter().any(is_own);
+            (Code::Refused, has_own.then_some(Hint::SetField))
+        }
+        RejectReason::Forbidden => (Code::Forbidden, Some(Hint::ActAs("ROLE:NAME"))),
+        RejectReason::StaleLease | RejectReason::StaleVersion => {
+            (Code::Stale, Some(Hint::ReadTaskAgain))
+        }
+    }
+}
+
+fn of_database(error: &DbError) -> Code {
+    match error {
+        DbError::Busy { .. } | DbError::Timeout { .. } => Code::Busy,
+        DbError::Disconnected { .. } | DbError::Open { .. } => Code::Unreachable,
+        DbError::CommitUnknown { .. } => Code::Unknown,
+        DbError::Full { .. } => Code::Full,
+        DbError::ReadOnly { .. } => Code::NoAccess,
+        DbError::Corrupt { .. } | DbError::Column { .. } => Code::DamagedStore,
+        DbError::NotADatabase { .. } | DbError::Foreign { .. } => Code::NotAStore,
+        DbError::NewerSchema { .. } => Code::NewerStore,
+        DbError::Target { .. } => Code::Settings,
+        DbError::Migration { source, .. } => of_database(source),
+        DbError::Other { .. } => Code::Database,
+        DbError::Unique { .. }
+        | DbError::WriteInRead
+        | DbError::Nested
+        | DbError::Panicked { .. }
+        | DbError::Closed => Code::Bug,
+    }
+}

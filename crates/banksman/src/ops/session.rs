@@ -1,0 +1,145 @@
+//! A caller at a store. A use case gets the store from here and nowhere else, by naming its
+//! operation, so that nothing can be done that the table of [`principal`](super::principal) does
+//! not allow.
+
+use std::time::Duration;
+
+use banksman_core::ids::{RunId, TaskId};
+use banksman_core::limits;
+use banksman_core::machine::Actor;
+use banksman_core::time::{Instant, Span};
+
+use super::OpsError;
+use super::principal::{Operation, Principal, RunCaller};
+use crate::store::conn::{Waited, WakeMark};
+use crate::store::{Store, StoreError};
+
+#[derive(Clone)]
+pub struct Session {
+    store: Store,
+    principal: Principal,
+}
+
+impl Session {
+    /// For a caller outside every run: a person, or the worker whose role it gives.
+    pub fn outside(store: Store, actor: Actor) -> Result<Self, OpsError> {
+        if actor.is_system() {
+            let hint = "use a role of the lifecycle, such as `--as worker:NAME`";
+            let message = "`system` is Banksman itself; nobody else may act as it";
+            return Err(OpsError::input(message, hint));
+        }
+        Ok(Self { store, principal: Principal::outside(actor) })
+    }
+
+    /// For an agent inside a run. Only a token proves which one it is.
+    pub fn inside_run(
+        store: Store,
+        token_hash: Option<&[u8]>,
+        name: Option<&str>,
+    ) -> Result<Self, OpsError> {
+        let mut caller = RunCaller::unproven(name);
+        if let Some(run) = token_hash.map(|hash| store.run_of_token(hash)).transpose()?.flatten() {
+            caller.own = Some(run);
+            caller.actor = run_actor(&store, run)?.unwrap_or(caller.actor);
+        }
+        Ok(Self { store, principal: Principal::Run(caller) })
+    }
+
+    /// For this program itself.
+    #[must_use]
+    pub fn system(store: Store) -> Self {
+        Self { store, principal: Principal::System }
+    }
+
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        self.principal.actor()
+    }
+
+    /// The epoch under which a run writes. After the run has lost its lease, its writes are stale.
+    #[must_use]
+    pub fn epoch(&self) -> Option<i64> {
+        match &self.principal {
+            Principal::Run(run) => run.own.map(|run| run.epoch),
+            Principal::Person(_) | Principal::Worker(_) | Principal::System => None,
+        }
+    }
+
+    /// The store, for an operation that is not about one task.
+    pub(super) fn may(&self, operation: Operation) -> Result<&Store, OpsError> {
+        self.principal.may(operation, None)?;
+        Ok(&self.store)
+    }
+
+    /// The store, for an operation on one task.
+    pub(super) fn may_on(&self, operation: Operation, task: TaskId) -> Result<&Store, OpsError> {
+        self.principal.may(operation, Some(task))?;
+        Ok(&self.store)
+    }
+
+    /// The store without a check: to find out what a request is about, and to put a refusal on
+    /// record.
+    pub(super) fn unchecked(&self) -> &Store {
+        &self.store
+    }
+
+    /// The store for an engine that starts no agent.
+    pub fn follow_up_store(&self) -> Result<Store, OpsError> {
+        self.may(Operation::FollowUp).cloned()
+    }
+
+    /// The store for an engine.
+    pub fn engine_store(&self) -> Result<Store, OpsError> {
+        self.may(Operation::RunAgents).cloned()
+    }
+
+    /// The time by the store's clock.
+    pub fn now(&self, now: Instant) -> Result<Instant, OpsError> {
+        Ok(self.store.now(now)?)
+    }
+
+    /// A mark of the changes up to now, for [`wait`](Self::wait).
+    #[must_use]
+    pub fn mark(&self) -> WakeMark {
+        self.store.mark()
+    }
+
+    /// Waits until something has changed since the mark, or the time is over.
+    #[must_use]
+    pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
+        self.store.wait(mark, at_most)
+    }
+
+    /// Renews the lease of a run for its keeper, whose processes carry the run's name. Returns when
+    /// the lease expires.
+    pub fn renew(
+        &self,
+        run: RunId,
+        ttl: Span,
+        progressed: bool,
+        now: Instant,
+    ) -> Result<Instant, OpsError> {
+        let is_keeper = match &self.principal {
+            Principal::Run(RunCaller { own: None, name, .. }) => {
+                name.as_deref() == Some(run.to_string().as_str())
+            }
+            Principal::Run(_) | Principal::Person(_) | Principal::Worker(_) | Principal::System => {
+                false
+            }
+        };
+        let store =
+            if is_keeper { &self.store } else { self.may_on(Operation::RenewLease, run.task)? };
+        Ok(store.renew(run, ttl.min(limits::LONGEST_LEASE), progressed, now)?)
+    }
+}
+
+/// The actor under which the run was claimed: its role is one of the lifecycle.
+fn run_actor(store: &Store, run: RunId) -> Result<Option<Actor>, StoreError> {
+    let lease = store.task(run.task)?.task.lease;
+    Ok(lease.and_then(|lease| lease.worker.parse().ok()))
+}

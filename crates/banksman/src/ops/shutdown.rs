@@ -1,0 +1,164 @@
+//! Stops the `up` of a home and its jobs.
+//!
+//! It signals a process only while that process holds the lock of this home: a process id in a file
+//! may have been reused.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use banksman_core::time::Span;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::OpsError;
+use super::principal::{Operation, Principal};
+use crate::clock;
+use crate::config::Agents;
+use crate::exec::keeper::FileError;
+use crate::exec::site::{JobStatus, LocalSite, Site};
+
+pub use crate::exec::job::JobId;
+
+/// A turn of `up` may be waiting for a busy store.
+const UP_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// On top of twice the grace period: the keeper records the state of the worktree before it exits.
+const KEEPER_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Stops the `up` of a home and returns its process id; none if no `up` is running.
+pub fn stop_up(caller: &Principal, home: &Path) -> Result<Option<i32>, OpsError> {
+    caller.may(Operation::RunAgents, None)?;
+    let up = RunningUp::of(home)?;
+    up.map(|up| up.end().map(Pid::as_raw_pid)).transpose()
+}
+
+/// An `up` that holds the lock of its home.
+struct RunningUp {
+    path: PathBuf,
+    file: File,
+    pid: Pid,
+}
+
+impl RunningUp {
+    /// None when no process holds the lock.
+    fn of(home: &Path) -> Result<Option<Self>, OpsError> {
+        let path = home.join("up.lock");
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(read_error(&path, source)),
+        };
+        let mut polls = 0;
+        let mut before = None;
+        // `up` writes its process id right after it takes the lock, so the file may hold the id of
+        // its predecessor for a moment. Only an id that stays is trusted.
+        while is_held(&file).map_err(|source| read_error(&path, source))? {
+            let pid = pid_in(&file).map_err(|source| read_error(&path, source))?;
+            if let Some(pid) = pid.filter(|_| pid == before) {
+                return Ok(Some(Self { path, file, pid }));
+            }
+            before = pid;
+            polls += 1;
+            if polls > 100 {
+                let path = path.display();
+                return Err(OpsError::input(
+                    format!("`{path}` does not name the process that holds it"),
+                    "find the process and stop it yourself",
+                ));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(None)
+    }
+
+    /// Asks it to exit and waits until it is gone.
+    fn end(&self) -> Result<Pid, OpsError> {
+        let held = || is_held(&self.file).map_err(|source| read_error(&self.path, source));
+        let until = clock::monotonic() + UP_STOP_TIMEOUT;
+        if held()? {
+            match kill_process(self.pid, Signal::TERM) {
+                // The process is already gone.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(self.failed("cannot be stopped by you", &error.into())),
+            }
+        }
+        while held()? {
+            if clock::monotonic() > until {
+                let source = io::Error::from(io::ErrorKind::TimedOut);
+                return Err(self.failed("is still running after it was told to stop", &source));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(self.pid)
+    }
+
+    fn failed(&self, what: &str, source: &io::Error) -> OpsError {
+        let pid = self.pid.as_raw_pid();
+        let message = format!("`up`, process {pid}, {what}: {source}");
+        OpsError::input(message, format!("inspect it: ps -p {pid}"))
+    }
+}
+
+fn read_error(path: &Path, source: io::Error) -> OpsError {
+    FileError { action: "read", path: path.to_owned(), source }.into()
+}
+
+/// A shared lock can be released at once, and several readers do not see each other.
+fn is_held(file: &File) -> io::Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn pid_in(mut file: &File) -> io::Result<Option<Pid>> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.take(64).read_to_string(&mut text)?;
+    Ok(text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw))
+}
+
+#[derive(Debug, Default)]
+pub struct StoppedJobs {
+    pub ended: Vec<JobId>,
+    pub still_running: Vec<JobId>,
+}
+
+/// Stops all jobs of this home, including checks and merges, and waits until their keepers have
+/// written receipts. `program` is our own program.
+pub fn stop_jobs(
+    caller: &Principal,
+    agents: &Agents,
+    program: &Path,
+) -> Result<StoppedJobs, OpsError> {
+    caller.may(Operation::RunAgents, None)?;
+    let by = format!("{} by `banksman down`", caller.actor());
+    let site = LocalSite::open(&agents.home, program)?;
+    let mut running = Vec::new();
+    for job in site.jobs()? {
+        if site.look(job)? == JobStatus::Running {
+            site.stop(job, &by)?;
+            running.push(job);
+        }
+    }
+    let Span(grace) = agents.limits.grace;
+    let grace = Duration::from_millis(u64::try_from(grace).unwrap_or_default());
+    let until = clock::monotonic() + 2 * grace + KEEPER_STOP_TIMEOUT;
+    let mut ended = StoppedJobs { ended: Vec::new(), still_running: running };
+    loop {
+        let mut left = Vec::new();
+        for job in ended.still_running {
+            let list =
+                if site.look(job)? == JobStatus::Running { &mut left } else { &mut ended.ended };
+            list.push(job);
+        }
+        ended.still_running = left;
+        if ended.still_running.is_empty() || clock::monotonic() > until {
+            return Ok(ended);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
