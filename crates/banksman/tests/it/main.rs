@@ -9,6 +9,7 @@
 
 mod agents;
 mod agents_live;
+mod as_system;
 mod cli;
 mod crash;
 mod daily;

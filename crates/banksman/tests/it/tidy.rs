@@ -4,11 +4,16 @@
 //! of its own that feed it something bad. Here the rules meet the real tree. A failure names file,
 //! line and rule. Nothing here changes a file.
 
+mod contract;
 mod dependencies;
 mod documents;
+mod json;
 mod layers;
+mod lost;
 mod places;
 mod scan;
+mod sizes;
+mod skips;
 mod source;
 mod sql;
 mod surface;
@@ -62,6 +67,11 @@ fn only_apply_changes_the_state_of_a_task() {
 }
 
 #[test]
+fn only_expressions_agents_and_documents_have_untyped_json() {
+    check(json::violations);
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     check(surface::opening);
 }
@@ -81,8 +91,29 @@ fn files_are_short() {
 }
 
 #[test]
+fn files_that_are_read_whole_keep_their_size() {
+    check(sizes::too_large);
+}
+
+#[test]
 fn no_short_cuts() {
     check(surface::short_cuts);
+}
+
+#[test]
+fn names_of_the_contract_are_typed() {
+    check(contract::spelled);
+}
+
+#[test]
+fn results_are_dropped_for_a_reason() {
+    check(lost::unexplained);
+}
+
+#[test]
+fn no_test_passes_because_something_is_missing() {
+    check(skips::early_ends);
+    assert_none(&skips::unknown_needs(&tree()));
 }
 
 #[test]

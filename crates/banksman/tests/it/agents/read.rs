@@ -158,7 +158,7 @@ fn a_stream_may_be_unclean() {
 fn a_line_that_is_longer_than_a_run_reads_is_not_read() {
     let result = r#"{"type":"turn.completed","usage":{},"x":""#;
     let padded = |more: usize| {
-        let fill = STREAM_LINE_BYTES - result.len() - 3 + more;
+        let fill = STREAM_LINE_BYTES - result.len() - 2 + more;
         format!("{result}{}\"}}\n", "x".repeat(fill))
     };
     assert_eq!(fed("codex", padded(0).as_bytes())["outcome"], "succeeded");

@@ -205,28 +205,7 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
     assert_snapshot!(sandbox.run(&[&args[..], &["--json"]].concat()), @r#"
     exit 1
     -- stdout
-    {
-      "success": false,
-      "errors": [
-        {
-          "field": "title",
-          "message": "a task needs a title"
-        },
-        {
-          "field": "tags",
-          "message": "`two words` is not a tag: one word of at most 64 bytes"
-        },
-        {
-          "field": "priority",
-          "message": "goes from -1000 to 1000"
-        },
-        {
-          "field": "colour",
-          "message": "the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"
-        }
-      ],
-      "allowedTransitions": []
-    }
+    {"success":false,"errors":[{"field":"title","message":"a task needs a title"},{"field":"tags","message":"`two words` is not a tag: one word of at most 64 bytes"},{"field":"priority","message":"goes from -1000 to 1000"},{"field":"colour","message":"the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"}],"allowedTransitions":[],"code":"BM-E010","hint":"set a field with `--set FIELD=VALUE`"}
     "#);
     assert_snapshot!(sandbox.run(&["add", "Late", "--after", "t9"]), @"
     exit 1

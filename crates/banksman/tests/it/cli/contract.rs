@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
+use super::reference::commands;
 use super::sandbox::Sandbox;
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -74,7 +75,7 @@ fn a_move() {
     assert_eq!(made["transition"], history[1]);
     let refused = sandbox.run(&["move", "t1", "done", "--json"]);
     assert_eq!(refused.code, Some(1));
-    assert_eq!(keys(&refused.document()), ["allowedTransitions", "errors", "success"]);
+    assert_eq!(refused.error()["errors"][0]["field"], "to");
 }
 
 #[test]
@@ -227,31 +228,100 @@ fn the_other_documents() {
 }
 
 #[test]
-fn a_failure_leaves_stdout_empty() {
+fn a_failure_is_one_document_on_stdout() {
     let sandbox = Sandbox::new();
     assert_snapshot!(sandbox.run(&["show", "t1", "--json"]), @r#"
     exit 1
-    -- stderr
-    {
-      "error": {
-        "code": "BM-E014",
-        "hint": "`banksman list` lists the tasks",
-        "message": "there is no task t1"
-      }
-    }
+    -- stdout
+    {"success":false,"errors":[{"field":null,"message":"there is no task t1"}],"allowedTransitions":[],"code":"BM-E014","hint":"`banksman list` lists the tasks"}
     "#);
     assert_snapshot!(sandbox.run(&["show", "--json", "--frob"]), @r#"
     exit 2
-    -- stderr
-    {
-      "error": {
-        "code": "BM-E001",
-        "hint": "`banksman help` lists the commands, `banksman help COMMAND` explains one",
-        "message": "unexpected argument '--frob' found"
-      }
-    }
+    -- stdout
+    {"success":false,"errors":[{"field":null,"message":"unexpected argument '--frob' found"}],"allowedTransitions":[],"code":"BM-E001","hint":"`banksman help` lists the commands, `banksman help COMMAND` explains one"}
     "#);
     let failed = sandbox.run(&["add", "A", "--lifecycle", "none", "--json"]);
-    assert_eq!(failed.stdout, "");
     assert_eq!(failed.error()["code"], "BM-E016");
+    let missing = sandbox.run(&["move", "t1", "done", "--json", "--store", "none.db"]);
+    assert_eq!((missing.code, &missing.error()["code"]), (Some(4), &Value::from("BM-E020")));
+}
+
+#[test]
+fn a_refusal_has_the_shape_of_every_failure() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    assert_snapshot!(sandbox.run(&["move", "t1", "cancelled", "--json"]), @r#"
+    exit 1
+    -- stdout
+    {"success":false,"errors":[{"field":"reason","message":"Say why it is cancelled"}],"allowedTransitions":[],"code":"BM-E010","hint":"set a field with `--set FIELD=VALUE`"}
+    "#);
+    let several = sandbox.run(&["decisions", "approve", "t1", "d9", "--json"]);
+    assert_eq!(several.code, Some(1), "{several}");
+    let document = several.document();
+    assert_eq!(document["refused"], 2);
+    for (answer, decision) in document["answers"].as_array().unwrap().iter().zip(["t1", "d9"]) {
+        let shape = ["allowedTransitions", "code", "decision", "errors", "hint", "success"];
+        assert_eq!(keys(answer), shape);
+        assert_eq!(answer["decision"], decision);
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_reported_on_stderr() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    let output = sandbox.command(&["export", "--json"]).stdout(full()).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((output.status.code(), &document["code"]), (Some(1), &Value::from("BM-E004")));
+}
+
+/// A device that no byte can be written to: then stderr is the only place left.
+fn full() -> std::fs::File {
+    std::fs::File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// Every command of the program with `t1` for each argument that it demands.
+fn with_arguments(sandbox: &Sandbox) -> Vec<Vec<String>> {
+    let filled = |mut path: Vec<String>| {
+        let help = sandbox.ok(&[&path[..], &["-h".to_owned()]].concat());
+        let usage = help.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap();
+        let demanded = usage.split_whitespace().filter(|word| word.starts_with('<'));
+        let count = demanded.filter(|word| !word.contains("COMMAND")).count();
+        path.extend(std::iter::repeat_n("t1".to_owned(), count));
+        path
+    };
+    // The demo brings its own store.
+    let all = commands(sandbox).into_iter().skip(1).filter(|path| path[0] != "demo");
+    all.map(filled).collect()
+}
+
+#[test]
+fn every_command_reports_a_bad_argument_the_same_way() {
+    let sandbox = Sandbox::empty();
+    for path in commands(&sandbox) {
+        let ran = sandbox.run(&[&path[..], &["--frob".to_owned(), "--json".to_owned()]].concat());
+        assert_eq!(
+            (ran.code, &ran.error()["code"]),
+            (Some(2), &Value::from("BM-E001")),
+            "{path:?}"
+        );
+    }
+}
+
+#[test]
+fn every_command_reports_a_store_that_cannot_be_there_the_same_way() {
+    let sandbox = Sandbox::empty();
+    let store = format!("{}/banksman.db", sandbox.file("file", "no folder"));
+    let mut without_store = 0;
+    for args in with_arguments(&sandbox) {
+        let more = ["--json", "--store", &store].map(str::to_owned);
+        let ran = sandbox.run(&[&args[..], &more].concat());
+        assert_eq!(ran.stderr, "", "{args:?}: {ran}");
+        if ran.code != Some(0) {
+            let error = ran.error();
+            without_store += usize::from(ran.code == Some(4));
+            assert!(error["code"].as_str().unwrap().starts_with("BM-E"), "{args:?}: {ran}");
+        }
+    }
+    assert!(without_store > 25, "only {without_store} commands noticed that there is no store");
 }

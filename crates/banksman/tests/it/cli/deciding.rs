@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::harness::steady;
 use super::sandbox::{Ran, Sandbox};
+use crate::as_system::move_as_system;
 
 /// Brings a new task before a person; `trigger` is how the panel has ended.
 pub(super) fn ask(sandbox: &Sandbox, title: &str, trigger: &str, fields: &[&str]) -> String {
@@ -13,8 +14,7 @@ pub(super) fn ask(sandbox: &Sandbox, title: &str, trigger: &str, fields: &[&str]
     to(&["active", "--as", "worker:ada"]);
     to(&["decomposing", "--as", "worker:ada"]);
     to(&["consensus", "--as", "worker:ada", "--set", "subtasks=[{\"pr_sized\":true}]"]);
-    let set: Vec<&str> = fields.iter().flat_map(|field| ["--set", field]).collect();
-    to(&[&["waiting", "--on", trigger, "--as", "system"][..], &set].concat());
+    move_as_system(&sandbox.store(), &id, ("waiting", Some(trigger)), fields);
     id
 }
 
@@ -157,7 +157,7 @@ fn what_cannot_be_answered_changes_nothing() {
     exit 1
     -- stderr
     error: worker:ada is not a person, and decisions are made by people (BM-E011)
-    hint: identify yourself with `--as human:NAME`
+    hint: ask a person to do this
     ");
     assert_snapshot!(run(&["changes", "d1", "more", "tests"]), @"
     exit 2
@@ -224,7 +224,8 @@ fn an_agents_run_decides_nothing() {
     }
     assert_eq!(state(&sandbox, "t1"), "waiting");
     let mut looks = sandbox.command(&["decisions", "-q"]);
-    assert_eq!(sandbox.finish(looks.env("BANKSMAN_RUN", "x").output().unwrap()).stdout, "d1\n");
+    let ran = sandbox.finish(looks.env("BANKSMAN_RUN", "x").output().unwrap());
+    assert!(ran.stderr.contains("(BM-E011)"), "{ran}");
 }
 
 #[test]
@@ -296,7 +297,7 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     exit 1
     -- stderr
     error: d1 is still open: there is nothing to undo (BM-E010)
-    hint: banksman decisions show d1
+    hint: `banksman decisions show d1` shows what each answer does
     ");
     sandbox.ok(&["decisions", "approve", "d1"]);
     assert_snapshot!(fails(&sandbox.run(&["decisions", "undo"])), @"

@@ -38,7 +38,7 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     review      ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says whether its concern stands.
     small       ffffffffffffffff  .banksman/lifecycles/small.yaml  Two states and an end.
     step        ffffffffffffffff  built-in                         An agent works until it signals; a gate lets the step pass or sends it back with feedback.
-    supervised  ffffffffffffffff  built-in                         Dispatched to a worker, evaluated, prompted again up to a limit, then blocked with a call for help.
+    supervised  ffffffffffffffff  built-in                         Dispatched to a worker, evaluated, prompted again up to a limit, then blocked for help.
     workflow    ffffffffffffffff  built-in                         Runs until every step has passed; asks a person when one is given up or a breaker trips.
     -- stderr
     next: banksman lifecycle show NAME · banksman lifecycle graph NAME
@@ -171,26 +171,23 @@ fn a_project_changes_the_settings_of_a_lifecycle() {
 #[test]
 fn a_lifecycle_is_drawn() {
     let sandbox = with_small();
-    assert_snapshot!(sandbox.run(&["lifecycle", "graph", "small"]), @r#"
+    assert_snapshot!(sandbox.run(&["lifecycle", "graph", "small"]), @r##"
     exit 0
     -- stdout
-    stateDiagram-v2
-        direction TB
-        state "open" as open
-        state "done" as done
-        state "dropped" as dropped
-        [*] --> open
-        open --> done : claim (human, system)
-        open --> dropped : drop (human)
-        done --> [*]
-        dropped --> [*]
+    flowchart TD
+        open["#9675; open<br/>queued"]
+        done(["#10003; done<br/>done"])
+        dropped(["#8856; dropped<br/>cancelled"])
+        open__start((" ")) --> open
+        open -->|"claim (human, system)"| done
+        open -->|"drop (human)"| dropped
         classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
         class open kind_queued
         classDef kind_done fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
         class done kind_done
         classDef kind_cancelled fill:#f3eaea,stroke:#8a6a6a,color:#352727
         class dropped kind_cancelled
-    "#);
+    "##);
     sandbox.ok(&["add", "A", "--lifecycle", "small"]);
     let marked = sandbox.ok(&["lifecycle", "graph", "--task", "t1"]);
     assert_ne!(marked, sandbox.ok(&["lifecycle", "graph", "small"]));

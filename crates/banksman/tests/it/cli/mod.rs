@@ -2,7 +2,9 @@
 //! exit codes.
 
 mod adding;
+mod authority;
 mod broken_stores;
+mod changes;
 mod contract;
 mod deciding;
 mod guide;

@@ -147,11 +147,22 @@ impl Ran {
         self.to_string().lines().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The error that was reported as JSON.
+    /// The document of a failure: the only line on stdout, with nothing on stderr.
     pub(super) fn error(&self) -> Value {
-        let document: Value =
-            serde_json::from_str(&self.stderr).unwrap_or_else(|error| panic!("{error}\n{self}"));
-        document["error"].clone()
+        assert_eq!((self.stderr.as_str(), self.stdout.lines().count()), ("", 1), "{self}");
+        let document = self.document();
+        let mut keys: Vec<&str> =
+            document.as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["allowedTransitions", "code", "errors", "hint", "success"], "{self}");
+        assert_eq!(document["success"], false, "{self}");
+        let errors = document["errors"].as_array().unwrap();
+        assert!(!errors.is_empty(), "{self}");
+        for error in errors {
+            assert!(error["field"].is_string() || error["field"].is_null(), "{self}");
+            assert!(!error["message"].as_str().unwrap().is_empty(), "{self}");
+        }
+        document
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::harness::{DONE, GATE, Harness, SAY, WORK};
 
@@ -13,13 +13,7 @@ pub(super) struct Tmux<'y> {
 }
 
 impl<'y> Tmux<'y> {
-    /// None where there is no tmux, which is said aloud.
-    pub(super) fn start(harness: &'y Harness) -> Option<Self> {
-        let is_there = Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_ok();
-        if !is_there {
-            eprintln!("SKIPPED: there is no tmux on this machine");
-            return None;
-        }
+    pub(super) fn start(harness: &'y Harness) -> Self {
         let tmux = Self { harness };
         tmux.run(&[
             "-f",
@@ -33,7 +27,7 @@ impl<'y> Tmux<'y> {
             "-y",
             "40",
         ]);
-        Some(tmux)
+        tmux
     }
 
     fn command(&self) -> Command {
@@ -46,7 +40,7 @@ impl<'y> Tmux<'y> {
     }
 
     pub(super) fn run(&self, args: &[&str]) -> String {
-        let output = self.command().args(args).output().unwrap();
+        let output = self.command().args(args).output().expect("tmux starts; install it");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -72,40 +66,6 @@ impl Drop for Tmux<'_> {
     fn drop(&mut self) {
         drop(self.command().arg("kill-server").output());
     }
-}
-
-#[test]
-fn a_tmux_window_follows_an_agent() {
-    let harness = Harness::new();
-    let Some(tmux) = Tmux::start(&harness) else { return };
-    let id = harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
-    harness.pulse();
-    harness.wait_for_words("r1.1");
-    let mut attach = harness.command(&["attach", &id, "--tmux"]);
-    let attached = harness.finish(attach.env("TMUX", tmux.address()).output().unwrap());
-    assert_eq!(attached.code, Some(0), "{attached}");
-    assert!(attached.stderr.contains("opened a tmux window that follows r1.1"), "{attached}");
-    tmux.sees("r1-1", "laying bricks");
-    harness.open_gate();
-    // It stays when the run has ended, so that the end can be read. The pane's own words about that
-    // are not always drawn.
-    tmux.sees("r1-1", "the wall stands");
-    harness.until("the window outlives the log", || {
-        tmux.run(&["list-panes", "-a", "-F", "#{window_name} #{pane_dead}"]).contains("r1-1 1")
-    });
-}
-
-#[test]
-fn agents_get_windows_by_themselves_where_the_settings_say_so() {
-    let harness = Harness::with_settings("windows = \"auto\"");
-    let Some(tmux) = Tmux::start(&harness) else { return };
-    harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
-    let mut pulse = harness.command(&["pulse"]);
-    let pulsed = harness.finish(pulse.env("TMUX", tmux.address()).output().unwrap());
-    assert_eq!(pulsed.code, Some(0), "{pulsed}");
-    tmux.sees("r1-1", "laying bricks");
-    harness.open_gate();
-    harness.wait_for_end("r1.1");
 }
 
 #[test]
@@ -146,25 +106,63 @@ fn tabby_is_asked_for_a_tab() {
     assert_eq!(asked[log..log + 3], ["log", "r1.1", "--follow"]);
 }
 
-#[test]
-fn the_live_view_shows_changes_and_gives_the_terminal_back() {
-    let harness = Harness::new();
-    let Some(tmux) = Tmux::start(&harness) else { return };
-    let store = harness.store();
-    let live = format!(
-        "{} --store {} status --watch; echo it is \"over\"; stty -a | grep -o ' echo '; exec sleep 60",
-        super::sandbox::PROGRAM,
-        store.display()
-    );
-    tmux.run(&["new-window", "-d", "-n", "live", &live]);
-    tmux.sees("live", "no tasks");
-    tmux.sees("live", "q quits");
-    harness.task("Build a wall", &[SAY, GATE]);
-    tmux.sees("live", "queued");
-    harness.pulse();
-    tmux.sees("live", "laying bricks");
-    tmux.run(&["send-keys", "-t", "harness:=live", "q"]);
-    tmux.sees("live", "it is over");
-    tmux.sees("live", " echo");
-    harness.ok(&["down", "--agents"]);
+mod needs_tmux {
+    use super::*;
+
+    #[test]
+    fn a_tmux_window_follows_an_agent() {
+        let harness = Harness::new();
+        let tmux = Tmux::start(&harness);
+        let id = harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
+        harness.pulse();
+        harness.wait_for_words("r1.1");
+        let mut attach = harness.command(&["attach", &id, "--tmux"]);
+        let attached = harness.finish(attach.env("TMUX", tmux.address()).output().unwrap());
+        assert_eq!(attached.code, Some(0), "{attached}");
+        assert!(attached.stderr.contains("opened a tmux window that follows r1.1"), "{attached}");
+        tmux.sees("r1-1", "laying bricks");
+        harness.open_gate();
+        // It stays when the run has ended, so that the end can be read. The pane's own words about that
+        // are not always drawn.
+        tmux.sees("r1-1", "the wall stands");
+        harness.until("the window outlives the log", || {
+            tmux.run(&["list-panes", "-a", "-F", "#{window_name} #{pane_dead}"]).contains("r1-1 1")
+        });
+    }
+
+    #[test]
+    fn agents_get_windows_by_themselves_where_the_settings_say_so() {
+        let harness = Harness::with_settings("windows = \"auto\"");
+        let tmux = Tmux::start(&harness);
+        harness.task("Build a wall", &[SAY, GATE, WORK, DONE]);
+        let mut pulse = harness.command(&["pulse"]);
+        let pulsed = harness.finish(pulse.env("TMUX", tmux.address()).output().unwrap());
+        assert_eq!(pulsed.code, Some(0), "{pulsed}");
+        tmux.sees("r1-1", "laying bricks");
+        harness.open_gate();
+        harness.wait_for_end("r1.1");
+    }
+
+    #[test]
+    fn the_live_view_shows_changes_and_gives_the_terminal_back() {
+        let harness = Harness::new();
+        let tmux = Tmux::start(&harness);
+        let store = harness.store();
+        let live = format!(
+            "{} --store {} status --watch; echo it is \"over\"; stty -a | grep -o ' echo '; exec sleep 60",
+            super::super::sandbox::PROGRAM,
+            store.display()
+        );
+        tmux.run(&["new-window", "-d", "-n", "live", &live]);
+        tmux.sees("live", "no tasks");
+        tmux.sees("live", "q quits");
+        harness.task("Build a wall", &[SAY, GATE]);
+        tmux.sees("live", "queued");
+        harness.pulse();
+        tmux.sees("live", "laying bricks");
+        tmux.run(&["send-keys", "-t", "harness:=live", "q"]);
+        tmux.sees("live", "it is over");
+        tmux.sees("live", " echo");
+        harness.ok(&["down", "--agents"]);
+    }
 }

@@ -74,34 +74,6 @@ fn a_kill_while_an_empty_file_is_filled_leaves_no_half_store() {
     kill_while_opening(|world| drop(File::create(world.file()).expect("an empty file")));
 }
 
-/// The parent holds a name that the migration needs half-way, so that the child is killed in the
-/// middle of it.
-#[test]
-fn a_kill_in_the_middle_of_the_migration_leaves_no_half_schema() {
-    let Some(world) = World::postgres() else { return };
-    let schema = world.options.schema.clone().expect("a schema of its own");
-    let mut watch = world.raw();
-    watch.run(&format!("CREATE SCHEMA {schema}"));
-    for table in ["projects", "runs", "audit"] {
-        let mut holder = world.raw();
-        holder.run(&format!("BEGIN; CREATE TABLE {table} (held BIGINT)"));
-        let mine = holder.number("SELECT pg_backend_pid()");
-        let mut child = Running::open(&world);
-        child.wait_for(OPENING);
-        let waits = format!(
-            "SELECT count(*) FROM pg_stat_activity WHERE {mine} = ANY (pg_blocking_pids(pid))"
-        );
-        // It gets there or the test runs out of its time.
-        while watch.number(&waits) == 0 {}
-        child.kill_if_running();
-        holder.run("ROLLBACK");
-        assert_usable(&world);
-        let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()";
-        assert!(watch.number(tables) > 10);
-        watch.run(&format!("DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"));
-    }
-}
-
 fn open_together(world: &World) {
     let mut children: Vec<Running> = (0..PROCESSES).map(|_| Running::open(world)).collect();
     for child in &mut children {
@@ -124,9 +96,39 @@ fn processes_that_make_one_store_together_make_one_on_sqlite() {
     assert_eq!(drafts.count(), 0);
 }
 
-#[test]
-fn processes_that_make_one_store_together_make_one_on_postgres() {
-    if let Some(world) = World::postgres() {
-        open_together(&world);
+mod needs_postgres {
+    use super::*;
+
+    /// The parent holds a name that the migration needs half-way, so that the child is killed in the
+    /// middle of it.
+    #[test]
+    fn a_kill_in_the_middle_of_the_migration_leaves_no_half_schema() {
+        let world = World::postgres();
+        let schema = world.options.schema.clone().expect("a schema of its own");
+        let mut watch = world.raw();
+        watch.run(&format!("CREATE SCHEMA {schema}"));
+        for table in ["projects", "runs", "audit"] {
+            let mut holder = world.raw();
+            holder.run(&format!("BEGIN; CREATE TABLE {table} (held BIGINT)"));
+            let mine = holder.number("SELECT pg_backend_pid()");
+            let mut child = Running::open(&world);
+            child.wait_for(OPENING);
+            let waits = format!(
+                "SELECT count(*) FROM pg_stat_activity WHERE {mine} = ANY (pg_blocking_pids(pid))"
+            );
+            // It gets there or the test runs out of its time.
+            while watch.number(&waits) == 0 {}
+            child.kill_if_running();
+            holder.run("ROLLBACK");
+            assert_usable(&world);
+            let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()";
+            assert!(watch.number(tables) > 10);
+            watch.run(&format!("DROP SCHEMA {schema} CASCADE; CREATE SCHEMA {schema}"));
+        }
+    }
+
+    #[test]
+    fn processes_that_make_one_store_together_make_one_on_postgres() {
+        open_together(&World::postgres());
     }
 }

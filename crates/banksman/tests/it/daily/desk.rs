@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::as_system::move_as_system;
 use crate::engine::harness::Harness;
 
 /// A note that is written by asking for it.
@@ -52,8 +53,7 @@ impl Desk {
         to(&["active", "--as", "worker:ada"]);
         to(&["decomposing", "--as", "worker:ada"]);
         to(&["consensus", "--as", "worker:ada", "--set", "subtasks=[{\"pr_sized\":true}]"]);
-        let set: Vec<&str> = fields.iter().flat_map(|field| ["--set", field]).collect();
-        to(&[&["waiting", "--on", trigger, "--as", "system"][..], &set].concat());
+        move_as_system(Path::new(self.store()), &id, ("waiting", Some(trigger)), fields);
         id
     }
 

@@ -11,7 +11,7 @@ use jiff::tz::{self, TimeZone};
 
 use super::desk::ticked;
 use crate::store::acts::{DAY, HOUR, NOON, actor, add, apply, ask, at_once, claim_first, state};
-use crate::store::acts::{to_asking, to_checking};
+use crate::store::acts::{session, to_asking, to_checking};
 use crate::store::decisions::moves;
 use crate::store::on_both;
 use crate::store::world::World;
@@ -62,7 +62,7 @@ fn what_has_not_got_on_is_found(world: &World) {
 
 fn note(store: &Store, text: &str, now: Instant) -> (String, Vec<EntryOutcome>) {
     let day = LocalDay::at(NOON, &TimeZone::UTC).unwrap();
-    let refreshed = refresh(store, &actor("human:kim"), &day, text, now).unwrap();
+    let refreshed = refresh(&session(store, &actor("human:kim")), &day, text, now).unwrap();
     (refreshed.text, refreshed.reports.into_values().collect())
 }
 
@@ -99,7 +99,7 @@ fn a_day_begins_where_the_reader_is() {
     let east = TimeZone::fixed(tz::offset(1));
     let shows = |zone: &TimeZone, days: i64| {
         let day = LocalDay::at(NOON.plus(Span(days * DAY.0)), zone).unwrap();
-        let note = refresh(&store, &actor("human:kim"), &day, "", late).unwrap();
+        let note = refresh(&session(&store, &actor("human:kim")), &day, "", late).unwrap();
         note.text.lines().find(|line| line.starts_with("- **Done**")).map(str::to_owned)
     };
     assert_eq!(shows(&TimeZone::UTC, 0).as_deref(), Some("- **Done**: at 23:30"));

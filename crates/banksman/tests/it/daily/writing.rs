@@ -1,11 +1,13 @@
 //! What the note shows, where it is written, and where it is not.
 
 use std::fs;
+use std::path::Path;
 
 use insta::assert_snapshot;
 use serde_json::json;
 
 use super::desk::{Desk, steady, text};
+use crate::as_system::move_as_system;
 
 const VERDICTS: &str = r#"verdicts=[{"reviewer":"critic","verdict":"CONCERN","rationale":"too\nlarge <!-- banksman:decisions:end -->"}]"#;
 
@@ -17,7 +19,7 @@ fn lead_to_merge(desk: &Desk, id: &str) {
     to(&["review", "--on", "pr_filed", "--as", "worker:ada", "--set", pr]);
     let verdicts =
         r#"verdicts=[{"reviewer":"a","verdict":"APPROVE"},{"reviewer":"b","verdict":"APPROVE"}]"#;
-    to(&["merge_ready", "--as", "system", "--set", verdicts]);
+    move_as_system(Path::new(desk.store()), id, ("merge_ready", None), &[verdicts]);
 }
 
 #[test]
@@ -34,7 +36,8 @@ fn a_note_shows_all_that_a_day_has() {
     let to = |args: &[&str]| desk.ok(&[&["move", failed.trim()][..], args].concat());
     to(&["active", "--as", "worker:ada"]);
     to(&["decomposing", "--as", "worker:ada"]);
-    to(&["failed", "--on", "exception", "--as", "system", "--set", "diagnostic=no"]);
+    let to = ("failed", Some("exception"));
+    move_as_system(Path::new(desk.store()), failed.trim(), to, &["diagnostic=no"]);
     assert_snapshot!(steady(&desk.ok(&["daily"]), &desk), @"[YARD]/home-here/daily/0000-00-00.md");
     let path = desk.note();
     assert_snapshot!(steady(&text(&path), &desk));
@@ -95,17 +98,17 @@ fn a_place_where_agents_work_is_refused() {
 }
 
 #[test]
-fn a_run_may_look_and_not_answer() {
+fn a_run_may_neither_read_the_note_nor_answer_in_it() {
     let desk = Desk::watched("\"1ms\"");
     desk.ask("Split the login", "all_approve", &[]);
     let path = desk.note();
     super::desk::save(&path, &super::desk::ticked(&text(&path), "Approve"));
     let of_run = |args: &[&str]| desk.command(args).env("BANKSMAN_RUN", "r9.1").output().unwrap();
-    let refused = of_run(&["daily"]);
-    assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("an agent's run cannot answer"), "{said}");
-    assert!(of_run(&["daily", "--print"]).status.success());
-    assert!(of_run(&["pulse"]).status.success());
+    for args in [&["daily"][..], &["daily", "--print"], &["pulse"]] {
+        let refused = of_run(args);
+        assert_eq!(refused.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("BM-E011"), "{args:?}: {said}");
+    }
     assert_eq!(desk.state("t1"), "waiting");
 }

@@ -11,6 +11,7 @@ use banksman::exec::repo;
 use banksman::exec::site::LocalSite;
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
+use banksman::store::notices::{Channel, Notice};
 use banksman_core::failure::RetryPolicy;
 use banksman_core::time::{Instant, Span};
 
@@ -96,13 +97,18 @@ impl Driver {
         engine.pulse(self.now())
     }
 
+    /// The notices that were not printed yet; they count as printed then.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        notices(&self.store, self.now())
+    }
+
     /// Turns until something is so, and answers with what they told.
     pub(crate) fn turn_until(&self, what: &str, mut is_so: impl FnMut(&Store) -> bool) -> Told {
         let mut told = Told::default();
         wait_through(what, || {
             let pulse = self.turn();
             let is_further = !pulse.started.is_empty() || !pulse.ended.is_empty();
-            told.add(pulse);
+            told.add(pulse, self.notices());
             match is_so(&self.store) {
                 true => Seen::TheEnd,
                 false if is_further => Seen::AStep,
@@ -121,6 +127,13 @@ impl Driver {
     }
 }
 
+/// Takes the notices as `up` does.
+pub(crate) fn notices(store: &Store, now: Instant) -> Vec<Notice> {
+    let notices = store.take_notices(Channel::Terminal, now).expect("notices");
+    store.notices_sent(Channel::Terminal, &notices, Ok(()), now).expect("noted");
+    notices
+}
+
 /// From now to the noon of the next day (UTC).
 pub(crate) fn until_noon(now: Instant) -> Span {
     const DAY: i64 = 86_400_000;
@@ -135,9 +148,9 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn add(&mut self, pulse: TurnReport) {
+    pub(crate) fn add(&mut self, pulse: TurnReport, notices: Vec<Notice>) {
         let outcome = |(job, outcome): (_, String)| format!("{job} {outcome}");
         self.outcomes.extend(pulse.ended.into_iter().map(outcome));
-        self.notices.extend(pulse.notices.into_iter().map(|notice| notice.text));
+        self.notices.extend(notices.into_iter().map(|notice| notice.text));
     }
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::process::Command;
 
-use banksman::engine::TurnReport;
 use banksman_core::ids::TaskId;
 use banksman_core::time::Span;
 use rusqlite::Connection;
@@ -38,16 +37,17 @@ fn faults(driver: &Driver, id: i64) -> Vec<String> {
 
 /// The other tasks got on in this turn, and the fault of the first one was told.
 #[track_caller]
-fn assert_others_go_on(turn: &TurnReport, told: &str) {
+fn assert_others_go_on(driver: &Driver, told: &str) {
+    let (turn, notices) = (driver.turn(), driver.notices());
     let ended: Vec<String> = turn.ended.iter().map(|(job, how)| format!("{job} {how}")).collect();
     assert!(ended.contains(&"r2.1 succeeded".to_owned()), "{turn:?}");
     let started: Vec<String> = turn.started.iter().map(|(job, _)| job.to_string()).collect();
     assert!(started.contains(&"r3.1".to_owned()), "{turn:?}");
     let told_of = |id: i64| {
-        let of_task = turn.notices.iter().filter(move |notice| notice.task == Some(TaskId(id)));
+        let of_task = notices.iter().filter(move |notice| notice.task == Some(TaskId(id)));
         of_task.filter(|notice| notice.urgent).map(|notice| notice.text.as_str())
     };
-    assert!(told_of(1).any(|text| text.contains(told)), "{turn:?}");
+    assert!(told_of(1).any(|text| text.contains(told)), "{notices:?}");
     assert_eq!([told_of(2).next(), told_of(3).next()], [None, None]);
 }
 
@@ -66,7 +66,7 @@ fn an_unreadable_receipt_counts_as_a_lost_run() {
     let (harness, driver) = two_ended_runs();
     let receipt = harness.home(NODE).join("runs/r1.1/receipt.json");
     fs::write(receipt, b"\xff\x00 garbage").expect("written");
-    assert_others_go_on(&driver.turn(), "failed to read the receipt of r1.1");
+    assert_others_go_on(&driver, "failed to read the receipt of r1.1");
     assert_eq!(faults(&driver, 1), ["system:collect"]);
     assert_all_done(&harness, &driver);
     assert!(harness.starts().contains(&"r1.2".to_owned()), "it is tried again");
@@ -83,13 +83,11 @@ fn a_job_folder_that_cannot_be_read_waits_until_it_can() {
     fs::write(folder.join("keeper.json"), "{").expect("written");
     fs::remove_file(folder.join("receipt.json")).expect("removed");
 
-    let turn = driver.turn();
-    assert_others_go_on(&turn, "keeper.json");
+    assert_others_go_on(&driver, "keeper.json");
     let recorded = faults(&driver, 1);
     assert!(recorded.contains(&"system:collect".to_owned()), "{recorded:?}");
     let again = driver.turn();
-    let told = again.notices.iter().filter(|notice| notice.task == Some(TaskId(1)));
-    assert_eq!(told.count(), 0, "it is told once: {again:?}");
+    assert_eq!(driver.notices(), [], "it is told once");
     assert_eq!(faults(&driver, 1), recorded, "it is recorded once");
     assert!(again.next.is_some_and(|next| next.since(again.at) <= Span(60_000)), "{again:?}");
 
@@ -109,7 +107,7 @@ fn a_damaged_task_waits_until_it_is_repaired() {
     let write = "UPDATE tasks SET fields = ?1 WHERE id = 1";
     raw.execute(write, ["{\"pr_url\""]).expect("written");
 
-    assert_others_go_on(&driver.turn(), "task t1 is damaged in the store");
+    assert_others_go_on(&driver, "task t1 is damaged in the store");
     let check = harness.run(&["check"]);
     assert!(!check.status.success());
     let said = String::from_utf8_lossy(&check.stdout).into_owned();

@@ -1,6 +1,5 @@
 //! Two machines on one PostgreSQL store: what one of them loses the other one brings home.
 
-use std::env;
 use std::fs;
 
 use banksman::clock;
@@ -9,6 +8,7 @@ use banksman::store::conn::Target;
 use super::driver::until_noon;
 use super::harness::{Harness, Up, state_of};
 use super::processes::wait_until;
+use crate::programs;
 use crate::store::raw::Raw;
 
 /// A database of its own for a test, dropped afterwards.
@@ -19,15 +19,8 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// `None` where the person running the tests asked to skip PostgreSQL.
-    pub(crate) fn new(name: &str) -> Option<Self> {
-        let url = env::var("BANKSMAN_TEST_PG").unwrap_or_else(|_| {
-            panic!("BANKSMAN_TEST_PG is not set: run scripts/test, or set it to `skip`")
-        });
-        if url == "skip" {
-            eprintln!("SKIPPED: this test on PostgreSQL, because BANKSMAN_TEST_PG=skip");
-            return None;
-        }
+    pub(crate) fn new(name: &str) -> Self {
+        let url = programs::postgres();
         let name = format!("engine_{}_{name}", std::process::id());
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
         let own = format!("{server}/{name}");
@@ -35,13 +28,13 @@ impl Database {
         let database = Self { server, name, url: own };
         database.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", database.name));
         database.run(&format!("CREATE DATABASE {}", database.name));
-        Some(database)
+        database
     }
 
     /// One whose clock says that it is noon, so that no day ends in the midst of a test. The store
     /// goes by that clock.
-    pub(crate) fn at_noon(name: &str) -> Option<Self> {
-        let database = Self::new(name)?;
+    pub(crate) fn at_noon(name: &str) -> Self {
+        let database = Self::new(name);
         let target: Target = database.url.parse().expect("a URL");
         Raw::open(&target, None).run(&format!(
             "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$
@@ -51,7 +44,7 @@ impl Database {
             until_noon(clock::now()).0,
             database.name
         ));
-        Some(database)
+        database
     }
 
     fn run(&self, statement: &str) {
@@ -79,18 +72,21 @@ pub(crate) fn pull_the_plug(harness: &Harness, node: &str, up: Up) {
     }
 }
 
-#[test]
-fn tasks_of_a_machine_that_died_end_on_another_one() {
-    let Some(database) = Database::new("died") else { return };
-    // Both see the same folders, so the one that takes over finds the worktrees of the other.
-    let settings = [
-        ("limits.lease", "\"3s\""),
-        ("limits.agents", "3"),
-        ("limits.grace", "\"500ms\""),
-        ("worktrees.path", "\"{repo_parent}/worktrees/{task}\""),
-    ];
-    let harness = Harness::on_postgres(&database.url, &settings);
-    harness.script(
+mod needs_postgres {
+    use super::*;
+
+    #[test]
+    fn tasks_of_a_machine_that_died_end_on_another_one() {
+        let database = Database::new("died");
+        // Both see the same folders, so the one that takes over finds the worktrees of the other.
+        let settings = [
+            ("limits.lease", "\"3s\""),
+            ("limits.agents", "3"),
+            ("limits.grace", "\"500ms\""),
+            ("worktrees.path", "\"{repo_parent}/worktrees/{task}\""),
+        ];
+        let harness = Harness::on_postgres(&database.url, &settings);
+        harness.script(
         "any",
         r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
 run git add -A && git commit -qm "work of ${BANKSMAN_RUN%%:*}" && echo "${BANKSMAN_RUN%%:*} $(git rev-parse HEAD)" >>"$YARD/commits"
@@ -98,35 +94,36 @@ run while [ ! -f "$YARD/go" ]; do sleep 0.05; done
 success it is written
 "#,
     );
-    for number in 0..8 {
-        harness.add(&format!("part {number}"), &[]);
+        for number in 0..8 {
+            harness.add(&format!("part {number}"), &[]);
+        }
+        let (a, b) = (harness.up_on("a"), harness.up_on("b"));
+        wait_until("both machines are at work", || harness.file("commits").lines().count() == 6);
+        let on_b: Vec<String> = harness.jobs("b");
+        assert_eq!(on_b.len(), 3, "{on_b:?}");
+        pull_the_plug(&harness, "b", b);
+        fs::write(harness.path("go"), "").expect("written");
+        harness.until("every task has ended", |store| {
+            super::super::harness::tasks(store).iter().all(super::super::harness::is_over)
+        });
+        wait_until("a has put everything away", || harness.jobs("a").is_empty());
+        for stored in harness.tasks() {
+            assert_eq!(state_of(&stored), "done", "{}", stored.task.id);
+        }
+        // Each of the tasks that b lost was begun once more, on a.
+        let mut starts = harness.starts();
+        starts.sort();
+        let mut expected: Vec<String> = (1..=8).map(|number| format!("r{number}.1")).collect();
+        expected.extend(on_b.iter().map(|job| job.replace(".1", ".2")));
+        expected.sort();
+        assert_eq!(starts, expected);
+        // The machine comes back and finds that nothing is left for it to do but to put things away.
+        let b = harness.up_on("b");
+        wait_until("b has put everything away", || harness.jobs("b").is_empty());
+        assert_eq!(harness.starts().len(), expected.len());
+        wait_until("no worktree is left", || harness.worktrees().is_empty());
+        a.stop();
+        b.stop();
+        harness.assert_clean(&["a", "b"]);
     }
-    let (a, b) = (harness.up_on("a"), harness.up_on("b"));
-    wait_until("both machines are at work", || harness.file("commits").lines().count() == 6);
-    let on_b: Vec<String> = harness.jobs("b");
-    assert_eq!(on_b.len(), 3, "{on_b:?}");
-    pull_the_plug(&harness, "b", b);
-    fs::write(harness.path("go"), "").expect("written");
-    harness.until("every task has ended", |store| {
-        super::harness::tasks(store).iter().all(super::harness::is_over)
-    });
-    wait_until("a has put everything away", || harness.jobs("a").is_empty());
-    for stored in harness.tasks() {
-        assert_eq!(state_of(&stored), "done", "{}", stored.task.id);
-    }
-    // Each of the tasks that b lost was begun once more, on a.
-    let mut starts = harness.starts();
-    starts.sort();
-    let mut expected: Vec<String> = (1..=8).map(|number| format!("r{number}.1")).collect();
-    expected.extend(on_b.iter().map(|job| job.replace(".1", ".2")));
-    expected.sort();
-    assert_eq!(starts, expected);
-    // The machine comes back and finds that nothing is left for it to do but to put things away.
-    let b = harness.up_on("b");
-    wait_until("b has put everything away", || harness.jobs("b").is_empty());
-    assert_eq!(harness.starts().len(), expected.len());
-    wait_until("no worktree is left", || harness.worktrees().is_empty());
-    a.stop();
-    b.stop();
-    harness.assert_clean(&["a", "b"]);
 }

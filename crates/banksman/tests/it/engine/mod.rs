@@ -14,6 +14,7 @@ mod held;
 mod killing;
 mod leaks;
 pub(crate) mod machines;
+mod printing;
 pub(crate) mod processes;
 mod steering;
 mod torture;

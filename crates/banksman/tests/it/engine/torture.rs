@@ -53,7 +53,7 @@ fn a_child_is_the_control_plane() {
         return;
     };
     let driver = Driver::of(Path::new(&root), PATIENCE);
-    let waker = Waker::hang(&driver.store, &driver.site.ended_folder()).expect("a bell");
+    let waker = Waker::new(&driver.store, &driver.site.ended_folder()).expect("a bell");
     loop {
         let pulse = driver.turn();
         let next = pulse.next.map_or(1_000, |next| (next.0 - clock::now().0).clamp(1, 1_000));

@@ -477,47 +477,48 @@ fn a_folder_that_cannot_be_written_is_told() {
 }
 
 mod needs_root {
-    use super::*;
+    mod needs_mounts {
+        use super::super::*;
 
-    /// A file system of one megabyte; none where we may not mount one.
-    struct SmallDisk<'a>(&'a Path);
+        /// A file system of one megabyte.
+        struct SmallDisk<'a>(&'a Path);
 
-    impl<'a> SmallDisk<'a> {
-        fn mount(at: &'a Path) -> Option<Self> {
-            fs::create_dir_all(at).unwrap();
-            let mounted = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=1m", "banksman-test"])
-                .arg(at)
-                .output();
-            mounted.is_ok_and(|output| output.status.success()).then(|| Self(at))
+        impl<'a> SmallDisk<'a> {
+            fn mount(at: &'a Path) -> Self {
+                fs::create_dir_all(at).unwrap();
+                let mounted = Command::new("mount")
+                    .args(["-t", "tmpfs", "-o", "size=1m", "banksman-test"])
+                    .arg(at)
+                    .output();
+                let output = mounted.expect("mount starts");
+                assert!(output.status.success(), "{output:?}");
+                Self(at)
+            }
         }
-    }
 
-    impl Drop for SmallDisk<'_> {
-        fn drop(&mut self) {
-            let unmounted = Command::new("umount").arg(self.0).status();
-            assert!(unmounted.is_ok_and(|status| status.success()));
+        impl Drop for SmallDisk<'_> {
+            fn drop(&mut self) {
+                let unmounted = Command::new("umount").arg(self.0).status();
+                assert!(unmounted.is_ok_and(|status| status.success()));
+            }
         }
-    }
 
-    #[test]
-    fn a_full_disk_is_told_and_leaves_nothing_that_stops_the_next() {
-        let world = World::new();
-        many_files(&world);
-        write(&world.repo().join("large"), &"0123456789abcdef".repeat(200_000));
-        world.commit_in(&world.repo(), "large");
-        let folder = world.root().join("home/worktrees");
-        let Some(disk) = SmallDisk::mount(&folder) else {
-            eprintln!("SKIPPED: cannot mount a small file system here, so no disk was filled");
-            return;
-        };
-        let workspace = world.workspace("t1");
-        let fault = world.try_prepare(&workspace).unwrap_err();
-        assert_eq!(fault.class, PrepareFault::Environment, "{fault}");
-        assert!(fault.detail.contains("No space") || fault.detail.contains("write"), "{fault}");
-        drop(disk);
-        assert_eq!(world.prepare(&workspace).head, world.rev("main"));
-        assert_eq!(world.status(&workspace.worktree), "");
-        assert_eq!(read(&workspace.worktree.join("README.md")), "hello\n");
+        #[test]
+        fn a_full_disk_is_told_and_leaves_nothing_that_stops_the_next() {
+            let world = World::new();
+            many_files(&world);
+            write(&world.repo().join("large"), &"0123456789abcdef".repeat(200_000));
+            world.commit_in(&world.repo(), "large");
+            let folder = world.root().join("home/worktrees");
+            let disk = SmallDisk::mount(&folder);
+            let workspace = world.workspace("t1");
+            let fault = world.try_prepare(&workspace).unwrap_err();
+            assert_eq!(fault.class, PrepareFault::Environment, "{fault}");
+            assert!(fault.detail.contains("No space") || fault.detail.contains("write"), "{fault}");
+            drop(disk);
+            assert_eq!(world.prepare(&workspace).head, world.rev("main"));
+            assert_eq!(world.status(&workspace.worktree), "");
+            assert_eq!(read(&workspace.worktree.join("README.md")), "hello\n");
+        }
     }
 }

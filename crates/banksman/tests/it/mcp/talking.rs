@@ -162,3 +162,16 @@ fn without_a_run_it_says_so() {
     assert_ne!(wrong.status.code(), Some(0));
     assert_eq!(wrong.stdout, b"");
 }
+
+#[test]
+fn the_folder_of_another_run_is_not_served() {
+    let folder = TempDir::new().unwrap();
+    let own = folder.path().join("r1.1");
+    fs::create_dir(&own).unwrap();
+    let status = |run: &str| command(&own).env("BANKSMAN_RUN", run).output().unwrap();
+    assert!(status("r1.1:4711").status.success());
+    let other = status("r2.1:4712");
+    assert_eq!(other.status.code(), Some(1));
+    let text = String::from_utf8(other.stderr).unwrap();
+    assert!(text.contains("is the folder of another run"), "{text}");
+}

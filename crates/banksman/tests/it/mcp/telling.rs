@@ -159,7 +159,8 @@ fn leave_is_asked_for_by_the_policy_of_the_run() {
     let mut session = Session::start(folder.path());
     let mut ask = |arguments: Value| session.call("request_approval", &arguments);
     for harmless in ["cargo test", "git push", "npm publish"] {
-        let (text, is_error) = ask(json!({ "command": harmless, "reason": "it is time" }));
+        let (text, is_error) =
+            ask(json!({ "command": harmless, "path": null, "reason": "it is time" }));
         assert!(!is_error && text.starts_with("Continue"), "{harmless}: {text}");
     }
     let (text, is_error) =

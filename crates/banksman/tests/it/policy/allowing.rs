@@ -1,6 +1,7 @@
 //! Budgets of a day and of a batch, with the real program: one question for all that wait, and what
 //! each answer does.
 
+use banksman::ops::Session;
 use banksman::ops::why::{WhyLimits, why};
 use banksman::store::Store;
 use banksman_core::ids::{DecisionId, TaskId};
@@ -55,15 +56,16 @@ fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
     harness.ok(&["decisions", "approve", "d1"]);
     let more = driver.turn_until("a person is asked", |store| is_asked_after(store, ids[1]));
     told.notices.extend(more.notices);
-    told.add(driver.turn());
+    told.add(driver.turn(), driver.notices());
     assert_eq!(harness.starts().len(), 2, "as much again, and no more");
     harness.ok(&["decisions", "cancel", "d2", "enough for today"]);
-    told.add(driver.turn());
+    told.add(driver.turn(), driver.notices());
     let is_about_it = |notice: &&String| notice.contains("The budget of the day is used up");
     assert_eq!(told.notices.iter().filter(is_about_it).count(), 2, "{told:?}");
     assert_eq!(open_questions(&harness), Vec::<Value>::new(), "a no is not asked about again");
     let bounds = WhyLimits { day: driver.terms.agents.budgets.day, ..WhyLimits::default() };
-    let why = why(&driver.store, ids[2], &bounds, driver.now()).expect("an answer");
+    let why = why(&Session::system(driver.store.clone()), ids[2], &bounds, driver.now())
+        .expect("an answer");
     assert_eq!(
         why.next,
         "wait for the next day (UTC), or raise `budget.day_runs` and start `up` again"
@@ -144,23 +146,27 @@ fn a_question_about_a_day_ends_with_the_day() {
     assert_eq!(tasks(&driver.store).len(), 3, "nothing else was asked");
 }
 
-/// Both look at the same moment at what has come to its end.
-#[test]
-fn two_machines_ask_once() {
-    let Some(database) = Database::at_noon("allowing") else { return };
-    let harness = Harness::on_postgres(&database.url, &[("budget.day_runs", "2")]);
-    let ids: Vec<TaskId> =
-        (0..4).map(|number| harness.add(&format!("part {number}"), &[])).collect();
-    let done = |store: &Store| ids.iter().filter(|id| state(store, **id) == "done").count();
-    let (a, b) = (harness.up_on("a"), harness.up_on("b"));
-    harness.until("two are done and a person is asked", |store| {
-        done(store) == 2 && !store.inbox().expect("readable").is_empty()
-    });
-    harness.ok(&["decisions", "approve", "d1"]);
-    harness.until("all are done", |store| done(store) == 4);
-    let said = [a.stop(), b.stop()].concat();
-    assert_eq!(said.matches("The budget of the day is used up").count(), 1, "{said}");
-    assert_eq!(harness.tasks().len(), 5, "one question");
-    assert_eq!(harness.starts().len(), 4);
-    harness.ok(&["check"]);
+mod needs_postgres {
+    use super::*;
+
+    /// Both look at the same moment at what has come to its end.
+    #[test]
+    fn two_machines_ask_once() {
+        let database = Database::at_noon("allowing");
+        let harness = Harness::on_postgres(&database.url, &[("budget.day_runs", "2")]);
+        let ids: Vec<TaskId> =
+            (0..4).map(|number| harness.add(&format!("part {number}"), &[])).collect();
+        let done = |store: &Store| ids.iter().filter(|id| state(store, **id) == "done").count();
+        let (a, b) = (harness.up_on("a"), harness.up_on("b"));
+        harness.until("two are done and a person is asked", |store| {
+            done(store) == 2 && !store.inbox().expect("readable").is_empty()
+        });
+        harness.ok(&["decisions", "approve", "d1"]);
+        harness.until("all are done", |store| done(store) == 4);
+        let said = [a.stop(), b.stop()].concat();
+        assert_eq!(said.matches("The budget of the day is used up").count(), 1, "{said}");
+        assert_eq!(harness.tasks().len(), 5, "one question");
+        assert_eq!(harness.starts().len(), 4);
+        harness.ok(&["check"]);
+    }
 }

@@ -158,22 +158,8 @@ fn the_budget_of_a_day_in_turns_that_are_cut_off_is_asked_about_once_each_time()
 }
 
 #[test]
-fn the_budget_of_a_day_in_turns_that_are_cut_off_on_postgresql() {
-    let Some(database) = Database::at_noon("cut_day") else { return };
-    let desk = Desk::of_day(Harness::on_postgres(&database.url, &[]));
-    assert_eq!(cut_off(&desk), expected_of_day());
-}
-
-#[test]
 fn the_budget_of_a_batch_in_turns_that_are_cut_off_is_raised_once_by_each_yes() {
     assert_eq!(cut_off(&Desk::of_batch(Harness::new(&[]))), expected_of_batch());
-}
-
-#[test]
-fn the_budget_of_a_batch_in_turns_that_are_cut_off_on_postgresql() {
-    let Some(database) = Database::new("cut_batch") else { return };
-    let desk = Desk::of_batch(Harness::on_postgres(&database.url, &[]));
-    assert_eq!(cut_off(&desk), expected_of_batch());
 }
 
 /// Until there is a question: a run that is claimed, and the question itself with what belongs to
@@ -220,4 +206,22 @@ fn a_budget_whose_up_is_killed_again_and_again_is_asked_about_and_raised_once_ea
     wait_until("all is done", || desk.is_over());
     up.stop();
     assert_eq!(desk.left(), expected_of_batch());
+}
+
+mod needs_postgres {
+    use super::*;
+
+    #[test]
+    fn the_budget_of_a_day_in_turns_that_are_cut_off_on_postgresql() {
+        let database = Database::at_noon("cut_day");
+        let desk = Desk::of_day(Harness::on_postgres(&database.url, &[]));
+        assert_eq!(cut_off(&desk), expected_of_day());
+    }
+
+    #[test]
+    fn the_budget_of_a_batch_in_turns_that_are_cut_off_on_postgresql() {
+        let database = Database::new("cut_batch");
+        let desk = Desk::of_batch(Harness::on_postgres(&database.url, &[]));
+        assert_eq!(cut_off(&desk), expected_of_batch());
+    }
 }

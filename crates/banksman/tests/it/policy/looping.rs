@@ -5,6 +5,7 @@ use std::fs;
 use banksman::clock;
 use banksman::store::query::PAGE;
 use banksman_core::failure::FailureClass;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::Actor;
 
 use crate::engine::harness::{Harness, state};
@@ -91,7 +92,9 @@ fn work_that_goes_to_and_fro_without_a_commit_blocks_with_a_summary() {
     // It has been around for long: more than one page of its history is of no interest.
     for number in 0..=PAGE {
         let key = format!("note-{number}");
-        store.note(id, &Actor::human("kim"), "looked", &key, clock::now()).expect("noted");
+        store
+            .note(id, &Actor::human("kim"), Note::AnswerRefused, &key, clock::now())
+            .expect("noted");
     }
     let up = harness.up();
     harness.until("it is blocked", |store| state(store, id) == "blocked");

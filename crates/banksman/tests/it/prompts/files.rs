@@ -98,7 +98,7 @@ fn what_cannot_be_used_is_named_with_its_line() {
     put(&harness, "reviewers/poet.md", "\n");
     assert_snapshot!(said(&harness.run(&["prompts", "lint"])), @"
     exit 5
-    .banksman/prompts/again.md:1: it cannot be read: larger than 32 KiB; mend or remove it
+    .banksman/prompts/again.md:1: it cannot be read: larger than 32 KiB; fix or remove it
     .banksman/prompts/debate.md:1: it is empty; remove the file to use the built-in prompt again
     .banksman/prompts/reviewer.md:1: the answer must have `rationale`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
     .banksman/prompts/reviewer.md:1: the answer must have `concerns`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
@@ -132,8 +132,8 @@ fn a_template_that_cannot_be_used_starts_nobody() {
     put(&harness, "worker.md", "Do {title}.\nDo {boddy}.\n");
     let id = harness.add("paint it", &[]);
     let driver = Driver::of(harness.root(), Span(100));
-    let pulse = driver.turn();
-    let told = format!("{:?}", pulse.notices);
+    driver.turn();
+    let told = format!("{:?}", driver.notices());
     assert!(told.contains("worker.md`: line 2: unknown value `{boddy}`"), "{told}");
     assert_eq!(harness.starts(), Vec::<String>::new());
     assert!(said(&harness.run(&["prompts", "render", &id.to_string()])).contains("line 2"));

@@ -8,7 +8,7 @@ use banksman::exec::job::JobId;
 use banksman::store::{HistoryEntry, OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
-use banksman_core::machine::{Driver, hold};
+use banksman_core::machine::{Driver, driver_of};
 use banksman_core::receipt::Receipt;
 use banksman_core::schedule::{Area, Ineligible, areas, choose, overlap};
 use banksman_core::time::{Instant, Span};
@@ -366,7 +366,7 @@ impl Life {
             let name = &lifecycle.state(task.state).name;
             let detail = store.detail(task.id).expect("the task is read");
             let timer = detail.timers.iter().map(|timer| timer.due).min();
-            match hold(lifecycle, task, timer) {
+            match driver_of(lifecycle, task, timer) {
                 Driver::Ended
                 | Driver::Person
                 | Driver::Needs(_)

@@ -447,7 +447,7 @@ impl Life {
         self.ground.borrow_mut().is_swept = true;
         for here in &self.nodes {
             let engine = Engine::new(&self.ledger.store, &here.site, &self.projects, &here.terms);
-            engine.sweep().expect("nothing fails any more");
+            engine.sweep(self.now()).expect("nothing fails any more");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::stage::{Stage, WORK};
 
@@ -115,12 +115,7 @@ struct Tmux {
 }
 
 impl Tmux {
-    /// None where there is no tmux, which is said aloud.
-    fn start(stage: &Stage) -> Option<Self> {
-        if Command::new("tmux").arg("-V").stdout(Stdio::null()).status().is_err() {
-            eprintln!("SKIPPED: there is no tmux on this machine");
-            return None;
-        }
+    fn start(stage: &Stage) -> Self {
         let tmux = Self { socket: stage.path("tmux") };
         tmux.run(&[
             "-f",
@@ -134,7 +129,7 @@ impl Tmux {
             "-y",
             "40",
         ]);
-        Some(tmux)
+        tmux
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -144,7 +139,7 @@ impl Tmux {
     }
 
     fn run(&self, args: &[&str]) -> String {
-        let output = self.command(args).output().expect("tmux starts");
+        let output = self.command(args).output().expect("tmux starts; install it");
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -166,40 +161,45 @@ echo 'a horse' >horse.txt && git add horse.txt && git commit -qm 'draw a horse'
 mkdir -p .workflow/signals && echo '{"status": "done"}' >.workflow/signals/X-1-done.json
 "#;
 
-#[test]
-fn a_window_opens_with_the_agent_that_the_person_talks_to() {
-    let stage = Stage::with(&[("workers.talker.agent", "\"claude\"")]);
-    let Some(tmux) = Tmux::start(&stage) else { return };
-    let script = CLAUDE.replace("$YARD", &stage.root().display().to_string());
-    stage.program("claude", &script);
-    stage.set(&[
-        ("windows", "\"tmux\""),
-        (
-            "workers.talker.command",
-            &format!("[{:?}]", stage.path("bin/claude").display().to_string()),
-        ),
-    ]);
-    let text = FLOW.replace("launch: interactive", "launch: interactive, worker: talker");
-    let spec = stage.spec(
-        "hand",
-        &text
-            .replace("X-2, name: colour", "X-2, name: colour, agent: { worker: scripted }")
-            .replace("level: auto", "level: human"),
-    );
-    stage.announce(&[&spec]);
-    let address = tmux.run(&["display-message", "-p", "-t", "harness", "#{socket_path},#{pid},0"]);
-    let pulse = stage.command(&["pulse"]).env("TMUX", address.trim()).output();
-    let pulse = pulse.expect("the program starts");
-    let said = String::from_utf8_lossy(&pulse.stdout);
-    assert!(said.contains("X-1 is done by hand: until [ -e "), "{said}");
-    assert!(said.contains(".workflow/steps/X-1.md"), "{said}");
-    let id = stage.task_of("hand", "X-1").to_string();
-    let windows = tmux.run(&["list-windows", "-t", "harness", "-F", "#{window_name}"]);
-    assert!(windows.lines().any(|name| name == id), "{windows}");
-    stage.pulse_until("the agent has worked", || stage.step_is("hand", "X-1", "gate(human)"));
-    assert!(stage.file("told").contains("Draw a horse."), "{}", stage.file("told"));
-    assert!(stage.file("where").trim_end().ends_with(&id), "{}", stage.file("where"));
-    stage.ok(&["workflow", "report", "XG", "pass"]);
-    stage.pulse_until("it is over", || stage.stands("hand") == "complete");
-    assert_eq!(stage.main("horse.txt"), "a horse\n");
+mod needs_tmux {
+    use super::*;
+
+    #[test]
+    fn a_window_opens_with_the_agent_that_the_person_talks_to() {
+        let stage = Stage::with(&[("workers.talker.agent", "\"claude\"")]);
+        let tmux = Tmux::start(&stage);
+        let script = CLAUDE.replace("$YARD", &stage.root().display().to_string());
+        stage.program("claude", &script);
+        stage.set(&[
+            ("windows", "\"tmux\""),
+            (
+                "workers.talker.command",
+                &format!("[{:?}]", stage.path("bin/claude").display().to_string()),
+            ),
+        ]);
+        let text = FLOW.replace("launch: interactive", "launch: interactive, worker: talker");
+        let spec = stage.spec(
+            "hand",
+            &text
+                .replace("X-2, name: colour", "X-2, name: colour, agent: { worker: scripted }")
+                .replace("level: auto", "level: human"),
+        );
+        stage.announce(&[&spec]);
+        let address =
+            tmux.run(&["display-message", "-p", "-t", "harness", "#{socket_path},#{pid},0"]);
+        let pulse = stage.command(&["pulse"]).env("TMUX", address.trim()).output();
+        let pulse = pulse.expect("the program starts");
+        let said = String::from_utf8_lossy(&pulse.stdout);
+        assert!(said.contains("X-1 is done by hand: until [ -e "), "{said}");
+        assert!(said.contains(".workflow/steps/X-1.md"), "{said}");
+        let id = stage.task_of("hand", "X-1").to_string();
+        let windows = tmux.run(&["list-windows", "-t", "harness", "-F", "#{window_name}"]);
+        assert!(windows.lines().any(|name| name == id), "{windows}");
+        stage.pulse_until("the agent has worked", || stage.step_is("hand", "X-1", "gate(human)"));
+        assert!(stage.file("told").contains("Draw a horse."), "{}", stage.file("told"));
+        assert!(stage.file("where").trim_end().ends_with(&id), "{}", stage.file("where"));
+        stage.ok(&["workflow", "report", "XG", "pass"]);
+        stage.pulse_until("it is over", || stage.stands("hand") == "complete");
+        assert_eq!(stage.main("horse.txt"), "a horse\n");
+    }
 }

@@ -139,12 +139,6 @@ fn a_panel_whose_every_turn_is_cut_off_ends_the_same_and_has_no_seat_twice() {
     panel_ends_the_same(Harness::new(&[]));
 }
 
-#[test]
-fn a_panel_whose_every_turn_is_cut_off_ends_the_same_on_postgresql() {
-    let Some(database) = Database::new("panel") else { return };
-    panel_ends_the_same(Harness::on_postgres(&database.url, &[]));
-}
-
 /// The real thing, at moments that matter: an agent at work, a review asked for, feedback written,
 /// a merge begun.
 #[test]
@@ -173,4 +167,14 @@ fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
     up.stop();
     bench.assert_clean();
     assert_eq!(Left::of(&bench), expected);
+}
+
+mod needs_postgres {
+    use super::*;
+
+    #[test]
+    fn a_panel_whose_every_turn_is_cut_off_ends_the_same_on_postgresql() {
+        let database = Database::new("panel");
+        panel_ends_the_same(Harness::on_postgres(&database.url, &[]));
+    }
 }

@@ -170,10 +170,13 @@ impl Bench {
     pub(crate) fn settle(&self) -> Told {
         let mut told = Told::default();
         wait_until("nothing more happens", || {
+            // Asked before the turn: a keeper that ends during it has left what only the next
+            // one collects.
+            let nobody_works = self.harness.keepers().is_empty();
             let pulse = self.driver.turn();
             let moved = pulse.effects + pulse.timers + pulse.ended.len() + pulse.started.len();
-            told.add(pulse);
-            moved == 0 && self.harness.keepers().is_empty()
+            told.add(pulse, self.driver.notices());
+            moved == 0 && nobody_works
         });
         told
     }

@@ -55,46 +55,51 @@ fn steps(harness: &Harness) -> BTreeMap<String, Stored> {
     parts.into_iter().map(|part| (field(&part, "step"), part)).collect()
 }
 
-#[test]
-fn a_workflow_of_a_machine_that_died_ends_the_same_on_another_one() {
-    let Some(database) = Database::new("workflow") else { return };
-    let harness = harness_on(&database);
-    harness.ok(&["workflow", "run", "--detach", "../w.yaml"]);
-    let (a, b) = (harness.up_on("a"), harness.up_on("b"));
-    wait_until("both machines are at work", || harness.file("commits").lines().count() == 4);
-    let lost = harness.jobs("b");
-    assert_eq!(lost.len(), 2, "{lost:?}");
-    pull_the_plug(&harness, "b", b);
-    fs::write(harness.path("go"), "").expect("written");
-    let whole = || state_of(&harness.open().task(TaskId(1)).expect("a workflow")).to_owned();
-    wait_until("the workflow is over", || whole() == "complete");
-    let are_closed = || steps(&harness).values().all(|step| state_of(step) == "complete");
-    wait_until("every step is closed", are_closed);
-    wait_until("a has put everything away", || harness.jobs("a").is_empty());
+mod needs_postgres {
+    use super::*;
 
-    let mut ended: Vec<String> = harness.file("ended").lines().map(str::to_owned).collect();
-    ended.sort();
-    assert_eq!(ended, ["A", "B", "C", "D", "Z"], "each step came to its end once");
-    for (id, step) in steps(&harness) {
-        let history = harness.open().history(step.task.id, 0).expect("a history");
-        let moves = |on: &str| history.iter().filter(|entry| entry.record.trigger == on).count();
-        assert_eq!((moves("signal"), moves("close")), (1, 1), "{id}");
-        let runs = if lost.contains(&format!("r{}.1", step.task.id.0)) { 2 } else { 1 };
-        assert_eq!(step.task.spent.runs, runs, "{id} of {lost:?}");
-        let work = harness.git(&["show", &format!("main:work-{id}")]);
-        assert_eq!(work.lines().last(), Some(format!("{id}.{runs}").as_str()), "{work}");
+    #[test]
+    fn a_workflow_of_a_machine_that_died_ends_the_same_on_another_one() {
+        let database = Database::new("workflow");
+        let harness = harness_on(&database);
+        harness.ok(&["workflow", "run", "--detach", "../w.yaml"]);
+        let (a, b) = (harness.up_on("a"), harness.up_on("b"));
+        wait_until("both machines are at work", || harness.file("commits").lines().count() == 4);
+        let lost = harness.jobs("b");
+        assert_eq!(lost.len(), 2, "{lost:?}");
+        pull_the_plug(&harness, "b", b);
+        fs::write(harness.path("go"), "").expect("written");
+        let whole = || state_of(&harness.open().task(TaskId(1)).expect("a workflow")).to_owned();
+        wait_until("the workflow is over", || whole() == "complete");
+        let are_closed = || steps(&harness).values().all(|step| state_of(step) == "complete");
+        wait_until("every step is closed", are_closed);
+        wait_until("a has put everything away", || harness.jobs("a").is_empty());
+
+        let mut ended: Vec<String> = harness.file("ended").lines().map(str::to_owned).collect();
+        ended.sort();
+        assert_eq!(ended, ["A", "B", "C", "D", "Z"], "each step came to its end once");
+        for (id, step) in steps(&harness) {
+            let history = harness.open().history(step.task.id, 0).expect("a history");
+            let moves =
+                |on: &str| history.iter().filter(|entry| entry.record.trigger == on).count();
+            assert_eq!((moves("signal"), moves("close")), (1, 1), "{id}");
+            let runs = if lost.contains(&format!("r{}.1", step.task.id.0)) { 2 } else { 1 };
+            assert_eq!(step.task.spent.runs, runs, "{id} of {lost:?}");
+            let work = harness.git(&["show", &format!("main:work-{id}")]);
+            assert_eq!(work.lines().last(), Some(format!("{id}.{runs}").as_str()), "{work}");
+        }
+        let log = harness.file("repo/.workflow/audit/w.log");
+        for words in ["workflow w started", "(gate G) gate(auto) -> passed", "is complete"] {
+            assert_eq!(log.matches(words).count(), 1, "{words}: {log}");
+        }
+        // The machine comes back and finds that nothing is left for it but to put things away.
+        let starts = harness.starts();
+        let b = harness.up_on("b");
+        wait_until("b has put everything away", || harness.jobs("b").is_empty());
+        wait_until("no worktree is left", || harness.worktrees().is_empty());
+        assert_eq!(harness.starts(), starts);
+        a.stop();
+        b.stop();
+        harness.assert_clean(&["a", "b"]);
     }
-    let log = harness.file("repo/.workflow/audit/w.log");
-    for words in ["workflow w started", "(gate G) gate(auto) -> passed", "is complete"] {
-        assert_eq!(log.matches(words).count(), 1, "{words}: {log}");
-    }
-    // The machine comes back and finds that nothing is left for it but to put things away.
-    let starts = harness.starts();
-    let b = harness.up_on("b");
-    wait_until("b has put everything away", || harness.jobs("b").is_empty());
-    wait_until("no worktree is left", || harness.worktrees().is_empty());
-    assert_eq!(harness.starts(), starts);
-    a.stop();
-    b.stop();
-    harness.assert_clean(&["a", "b"]);
 }

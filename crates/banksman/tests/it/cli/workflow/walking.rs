@@ -208,7 +208,7 @@ fn the_cost_is_that_of_past_runs() {
 #[test]
 fn a_file_is_drawn() {
     let sandbox = with_steps();
-    assert_snapshot!(workflow(&sandbox, &["graph", "search.yaml"]), @r#"
+    assert_snapshot!(workflow(&sandbox, &["graph", "search.yaml"]), @r##"
     exit 0
     -- stdout
     flowchart TD
@@ -216,8 +216,8 @@ fn a_file_is_drawn() {
         XG_1{"XG-1<br/>auto"}
         X_2["X-2<br/>implement<br/>implementor"]
         XG_2{"XG-2<br/>human"}
-        DONE(["DONE"])
-        ABORT(["ABORT"])
+        DONE(["#10003; DONE<br/>every step has passed"])
+        ABORT(["#8856; ABORT<br/>aborted"])
         X_1 --> XG_1
         XG_1 -->|"pass"| X_2
         XG_1 -.->|"hopeless #8804; 2"| ABORT
@@ -225,7 +225,15 @@ fn a_file_is_drawn() {
         X_2 --> XG_2
         XG_2 -->|"pass"| DONE
         XG_2 -.->|"fail #8804; 3"| X_1
-    "#);
+        classDef kind_queued fill:#eef1f5,stroke:#5b6b7f,color:#1b2430
+        class X_1,X_2 kind_queued
+        classDef kind_parked fill:#ececec,stroke:#707070,color:#2a2a2a
+        class XG_1,XG_2 kind_parked
+        classDef kind_done fill:#d8f3dc,stroke:#1f7a3a,color:#0d331a
+        class DONE kind_done
+        classDef kind_cancelled fill:#f3eaea,stroke:#8a6a6a,color:#352727
+        class ABORT kind_cancelled
+    "##);
     let file = sandbox.repo().join("search.svg");
     sandbox.ok(&["workflow", "graph", "search.yaml", "-o", file.to_str().unwrap()]);
     let drawing = fs::read_to_string(file).unwrap();
@@ -242,13 +250,13 @@ fn a_workflow_is_drawn_as_it_stands() {
     let drawn = sandbox.ok(&["workflow", "graph", "search"]);
     for wanted in [
         "gate(auto) #183; ",
-        "{\"XG-1<br/>auto #183; gate(auto)\"}",
-        "class X_1,XG_1 tone_reviewing",
-        "class X_2 tone_waiting",
+        "XG-1<br/>auto #183; gate(auto)\"}",
+        "class X_1,XG_1 kind_reviewing",
+        "class X_2,DONE kind_queued",
     ] {
         assert!(drawn.contains(wanted), "{wanted}\n{drawn}");
     }
-    let marked = |word: &str| sandbox.ok(&["workflow", "graph", word]).contains("tone_reviewing");
+    let marked = |word: &str| sandbox.ok(&["workflow", "graph", word]).contains("kind_reviewing");
     assert!(marked("t1") && marked("t2"), "by its id and by that of a step");
     assert_snapshot!(workflow(&sandbox, &["graph", "serch"]), @"
     exit 1
