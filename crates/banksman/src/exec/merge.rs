@@ -18,6 +18,8 @@ use super::worktree::{WorktreeState, lock, names, set_up};
 
 /// How often the base may move while the checks run before a person has to look.
 const ROUNDS: u32 = 25;
+/// How often to look again while another git has the checkout locked: ten seconds in all.
+const LOCKED_TRIES: u32 = 50;
 
 pub fn merge(
     runner: &mut dyn Runner,
@@ -192,7 +194,7 @@ fn update_base(
         return Ok(BaseUpdate::Moved);
     }
     // Moves files and branch together or not at all, and only forward.
-    let output = pool.git_in(runner, &checkout.path).fast_forward(new)?;
+    let output = fast_forward(runner, pool, &checkout.path, new)?;
     let now = pool.git(runner).commit_of(&name)?;
     if now.as_deref() == Some(new) {
         return Ok(BaseUpdate::Done);
@@ -208,4 +210,25 @@ fn update_base(
         check.tail
     );
     Ok(BaseUpdate::Refused(check))
+}
+
+/// Fast-forwards a checkout. A lock that another git holds there, of a person or of another node, is
+/// no fault of the work: it is waited for, and reported as a failure of the merge if it stays.
+fn fast_forward(
+    runner: &mut dyn Runner,
+    pool: &WorktreePool<'_>,
+    checkout: &Path,
+    commit: &str,
+) -> Result<Output, RunError> {
+    let mut last = String::new();
+    for _ in 0..LOCKED_TRIES {
+        let output = pool.git_in(runner, checkout).fast_forward(commit)?;
+        last = message_of(&output);
+        if output.ok() || !last.contains(".lock': File exists") {
+            return Ok(output);
+        }
+        lock::pause(runner, pool.env)?;
+    }
+    let what = format!("updating the checkout `{}`", checkout.display());
+    Err(RunError::Failed { what, detail: format!("another git has locked it: {last}") })
 }

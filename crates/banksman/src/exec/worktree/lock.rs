@@ -106,7 +106,8 @@ pub fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     Ok(None)
 }
 
-fn pause(runner: &mut dyn Runner, env: &BTreeMap<String, String>) -> Result<(), RunError> {
+/// Waits a moment through the runner.
+pub fn pause(runner: &mut dyn Runner, env: &BTreeMap<String, String>) -> Result<(), RunError> {
     let program = Program {
         program: "sleep".to_owned(),
         args: vec![PAUSE_SECONDS.to_owned()],

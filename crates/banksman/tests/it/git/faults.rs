@@ -14,7 +14,7 @@ use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
 use banksman_core::receipt::{MergeReport, PrepareFault};
 
-use super::{World, checks, read, said, write};
+use super::{LocksIndex, World, checks, read, said, write};
 
 #[test]
 fn a_branch_checked_out_elsewhere_is_told() {
@@ -432,13 +432,16 @@ fn a_merge_that_died_in_the_checkout_says_what_is_in_the_way_until_that_is_gone(
     let mut dies = DiesWriting { command: "--ff-only", files: &files };
     reviewed.merge(&mut dies).unwrap_err();
     assert!(!reviewed.is_merged());
-    for (name, _) in files {
-        let again = reviewed.merge(&mut PlainRunner).unwrap();
-        let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
-        assert!(check.tail.contains(name), "{check:?}");
-        assert!(!reviewed.is_merged());
-        fs::remove_file(reviewed.world.repo().join(name)).unwrap();
-    }
+    let remove = |name: &str| fs::remove_file(reviewed.world.repo().join(name)).unwrap();
+    let mut locked = LocksIndex { world: &reviewed.world, waits: u32::MAX };
+    let error = reviewed.merge(&mut locked).unwrap_err();
+    assert!(error.to_string().contains("index.lock"), "{error}");
+    remove(".git/index.lock");
+    let again = reviewed.merge(&mut PlainRunner).unwrap();
+    let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
+    assert!(check.tail.contains("new.txt"), "{check:?}");
+    assert!(!reviewed.is_merged());
+    remove("new.txt");
     assert!(matches!(reviewed.merge(&mut PlainRunner), Ok(MergeReport::Merged { .. })));
     reviewed.assert_in_order();
 }

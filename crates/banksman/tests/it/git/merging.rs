@@ -8,7 +8,7 @@ use banksman::exec::merge::{find, merge};
 use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
 use banksman_core::receipt::MergeReport;
 
-use super::{World, checks, read, write};
+use super::{LocksIndex, World, checks, read, write};
 
 fn try_merge(world: &World, workspace: &Workspace, checks: &Verification) -> MergeReport {
     merge(&mut PlainRunner, workspace, checks, "Merge t1\n", None, &world.env()).unwrap()
@@ -155,6 +155,28 @@ fn changes_that_are_not_in_the_way_stay() {
     assert!(matches!(try_merge(&world, &workspace, &checks(&[])), MergeReport::Merged { .. }));
     assert_eq!(world.status(&world.repo()), " M README.md");
     assert!(world.repo().join("new.txt").exists());
+}
+
+/// Another node, or a person who commits, is no reason to send an agent back to work.
+#[test]
+fn a_merge_waits_while_another_git_has_locked_the_checkout() {
+    let (world, workspace) = worked("new.txt", "new");
+    write(&world.repo().join(".git/index.lock"), "");
+    let mut other = LocksIndex { world: &world, waits: 3 };
+    let merged = merge(&mut other, &workspace, &checks(&[]), "m", None, &world.env()).unwrap();
+    assert_eq!(merged, MergeReport::Merged { head: world.rev("main") });
+    assert!(world.repo().join("new.txt").exists());
+}
+
+#[test]
+fn a_checkout_that_stays_locked_is_an_error_and_no_rejection() {
+    let (world, workspace) = worked("new.txt", "new");
+    let main = world.rev("main");
+    write(&world.repo().join(".git/index.lock"), "");
+    let mut other = LocksIndex { world: &world, waits: u32::MAX };
+    let error = merge(&mut other, &workspace, &checks(&[]), "m", None, &world.env()).unwrap_err();
+    assert!(error.to_string().contains("index.lock"), "{error}");
+    assert_eq!(world.rev("main"), main);
 }
 
 #[test]
