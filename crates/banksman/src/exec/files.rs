@@ -3,13 +3,15 @@
 //! Nothing outside the folder counts, whatever links lead there, and a search is bounded however
 //! large the tree is.
 
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, File};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use banksman_core::globs::PathGlob;
 use banksman_core::time::Instant;
+use rustix::fs::{Mode, OFlags};
 
 /// The most entries compared with one pattern: a large checkout with build output.
 const MAX_ENTRIES: usize = 300_000;
@@ -105,6 +107,25 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
         }
     }
     found
+}
+
+/// Opens a file where an agent can put anything. Nothing but a plain file is read: opening a pipe
+/// would wait for ever, and a device never ends.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
+}
+
+/// Reads a file that people name. What claims to be short, such as a pipe or a device, is not read
+/// without end either.
+pub fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
+    }
+    Ok(bytes)
 }
 
 /// When a file was last changed, by this machine's clock.

@@ -13,6 +13,7 @@ use banksman_core::lifecycle::problem::{Problems, suggestion};
 use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
+use crate::exec::files::read_at_most;
 use crate::store::Definition;
 
 #[derive(Debug, thiserror::Error)]
@@ -190,12 +191,6 @@ fn read_composed(path: &Path) -> Result<String, LibraryError> {
 
 fn read(path: &Path) -> Result<String, LibraryError> {
     let failed = |source| LibraryError::Read { path: path.to_owned(), source };
-    let size = fs::metadata(path).map_err(failed)?.len();
-    if size > limits::LIFECYCLE_BYTES as u64 {
-        return Err(failed(io::Error::other(format!(
-            "larger than {} KiB",
-            limits::LIFECYCLE_BYTES / 1024
-        ))));
-    }
-    fs::read_to_string(path).map_err(failed)
+    let bytes = read_at_most(path, limits::LIFECYCLE_BYTES).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|error| failed(io::Error::other(error)))
 }

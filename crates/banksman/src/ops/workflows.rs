@@ -9,8 +9,7 @@ mod simulate;
 mod start;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
@@ -28,6 +27,7 @@ use super::principal::{Operation, Principal};
 use super::status::readable;
 use super::tasks::{MoveRequest, move_task};
 use super::{OpsError, Session};
+use crate::exec::files::read_at_most;
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
@@ -81,7 +81,7 @@ impl Source {
         let mut sources = Vec::new();
         for path in paths {
             let fault = |source| WorkflowError::Read { path: path.clone(), source };
-            let bytes = read(path).map_err(fault)?;
+            let bytes = read_at_most(path, limits::WORKFLOW_BYTES).map_err(fault)?;
             let (text, is_utf8) = match String::from_utf8(bytes) {
                 Ok(text) => (text, true),
                 Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
@@ -105,7 +105,8 @@ impl Source {
             return Err(unsound(Problems::of_file(&origin, NOT_UTF8, "save it as UTF-8")));
         }
         let include = |name: &str| {
-            let bytes = read(&self.folder().join(name)).map_err(|error| error.to_string())?;
+            let included = read_at_most(&self.folder().join(name), limits::WORKFLOW_BYTES);
+            let bytes = included.map_err(|error| error.to_string())?;
             String::from_utf8(bytes).map_err(|_| NOT_UTF8.to_owned())
         };
         workflow::load(&self.text, &origin, &self.params, &include).map_err(unsound)
@@ -130,17 +131,6 @@ fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
         source.params.retain(|name, _| declared.contains(name));
     }
     Ok(())
-}
-
-/// Also what claims to be short, such as a pipe, is not read without end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let most = limits::WORKFLOW_BYTES as u64;
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
-    }
-    Ok(bytes)
 }
 
 /// Workflows of a project, or of all, the one that was started last first.

@@ -13,8 +13,12 @@ use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::super::files::open_plain;
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
+
+/// The largest file of a job: a receipt with the ends of all its logs is much smaller.
+const JSON_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A job file could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +142,7 @@ impl JobFolder {
     /// The agent's reports. Unknown lines are skipped: the agent can write to this file itself.
     pub fn reports(&self) -> Vec<AgentReport> {
         let mut text = Vec::new();
-        let file = File::open(self.reports_path());
+        let file = open_plain(&self.reports_path());
         let read = file.and_then(|file| file.take(REPORTS_BYTES).read_to_end(&mut text));
         if read.is_err() {
             return Vec::new();
@@ -198,11 +202,13 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
-    let text = match fs::read(path) {
-        Ok(text) => text,
+    let mut text = Vec::new();
+    let read = open_plain(path).and_then(|file| file.take(JSON_BYTES).read_to_end(&mut text));
+    match read {
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(fault("read", path, source)),
-    };
+    }
     let read = serde_json::from_slice(&text);
     read.map(Some).map_err(|error| fault("parse", path, error.into()))
 }

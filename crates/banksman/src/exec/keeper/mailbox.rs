@@ -10,7 +10,7 @@ use std::path::Path;
 
 use banksman_core::limits::SIGNAL_BYTES;
 
-use crate::exec::files::{self, Found};
+use crate::exec::files::{self, Found, open_plain};
 use crate::exec::git::MAILBOX;
 use crate::exec::mailbox::parse_step_signal;
 
@@ -57,7 +57,7 @@ pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
     }
     let mut text = Vec::new();
     let read =
-        File::open(&path).and_then(|file| file.take(SIGNAL_BYTES as u64).read_to_end(&mut text));
+        open_plain(&path).and_then(|file| file.take(SIGNAL_BYTES as u64).read_to_end(&mut text));
     match read.map(|_| parse_signal(&text)) {
         Ok(Some(signal)) => SignalState::Complete { text, signal },
         Ok(None) => SignalState::Incomplete,
@@ -134,7 +134,7 @@ fn not_copied(file: &Found, why: &str) -> String {
 fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
     make_folders(worktree, file.path.parent().unwrap_or(Path::new("")))?;
     let mut text = Vec::new();
-    File::open(mailbox.join(&file.path))?.take(file.bytes).read_to_end(&mut text)?;
+    open_plain(&mailbox.join(&file.path))?.take(file.bytes).read_to_end(&mut text)?;
     replace(&worktree.join(&file.path), &text)
 }
 

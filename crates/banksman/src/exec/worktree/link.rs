@@ -9,6 +9,8 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::exec::files::open_plain;
+
 /// The reason for locking a record against `git worktree prune`, which also marks its worktree as
 /// spare.
 const SPARE: &str = "banksman keeps this worktree for its next use";
@@ -213,7 +215,7 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
 
 pub(super) fn read_small(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path)?.take(FILE_BYTES).read_to_string(&mut text)?;
+    open_plain(path)?.take(FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

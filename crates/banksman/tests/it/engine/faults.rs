@@ -72,6 +72,20 @@ fn an_unreadable_receipt_counts_as_a_lost_run() {
     assert!(harness.starts().contains(&"r1.2".to_owned()), "it is tried again");
 }
 
+/// Opening a pipe waits for a writer, and a device never ends: neither is opened.
+#[test]
+fn a_receipt_that_is_no_plain_file_holds_up_nobody_else() {
+    for (program, args) in [("mkfifo", &[][..]), ("ln", &["-s", "/dev/zero"])] {
+        let (harness, driver) = two_ended_runs();
+        let receipt = harness.home(NODE).join("runs/r1.1/receipt.json");
+        fs::remove_file(&receipt).expect("removed");
+        let made = Command::new(program).args(args).arg(&receipt).status().expect("it starts");
+        assert!(made.success());
+        assert_others_go_on(&driver, "failed to read the receipt of r1.1");
+        assert_all_done(&harness, &driver);
+    }
+}
+
 #[test]
 fn a_job_folder_that_cannot_be_read_waits_until_it_can() {
     let (harness, driver) = two_ended_runs();
