@@ -48,20 +48,17 @@ impl Purpose {
         }
     }
 
-    /// The ids under which the engine has ever created tasks of this purpose.
-    pub fn engine_lifecycles(self) -> impl Iterator<Item = &'static str> {
-        let former = match self {
-            Review => Some("seat"),
-            Budget => Some("allowance"),
-            Task | Subtask | Workflow | Step => None,
-        };
-        self.engine_lifecycle().into_iter().chain(former)
-    }
-
-    /// The purpose of a source from before purposes were declared, by the lifecycle's id.
+    /// The purpose of a source from before purposes were declared, by the lifecycle's id. A project
+    /// could use every other name then, also those that the engine has taken since.
     pub(super) fn of_legacy(id: &str) -> Self {
-        let own = |purpose: &Self| purpose.engine_lifecycles().any(|own| own == id);
-        Self::ALL.into_iter().find(own).unwrap_or(Task)
+        match id {
+            "leaf" => Subtask,
+            "workflow" => Workflow,
+            "step" => Step,
+            "seat" => Review,
+            "allowance" => Budget,
+            _ => Task,
+        }
     }
 }
 
@@ -483,6 +480,12 @@ impl Lifecycle {
             Some(Setting::Time(time)) => Some(*time),
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
         }
+    }
+
+    /// Whether a setting that is a flag is on.
+    #[must_use]
+    pub fn flag(&self, setting: SettingName) -> bool {
+        self.settings.get(setting.name_in(self)) == Some(&Setting::Flag(true))
     }
 
     /// The place of the counter, if it is declared.
