@@ -341,11 +341,11 @@ statements! {
 };
     ADOPT_RESTORED = Pair {
     sqlite: "SELECT NULL WHERE 1 = 0",
-    postgres: concat!("UPDATE changes SET xid = 0 WHERE xid >= ", not_yet_given!()),
+    postgres: "UPDATE changes SET xid = 0 WHERE xid <> 0",
 };
     ADOPT_RESTORED_TASKS = Pair {
     sqlite: "SELECT NULL WHERE 1 = 0",
-    postgres: concat!("UPDATE tasks SET fed = 0 WHERE fed >= ", not_yet_given!()),
+    postgres: "UPDATE tasks SET fed = 0 WHERE fed <> 0",
 };
     /// Looks at the oldest page only, and keeps the last change before the time.
     PRUNE_CHANGES = Pair {
@@ -402,9 +402,9 @@ statements! {
     NOTICE_SENT = "UPDATE notice_deliveries SET at = $3, last_error = $4, state = CASE WHEN CAST($4 AS TEXT) IS NULL \
      THEN 'delivered' WHEN attempts >= $5 THEN 'failed' ELSE 'pending' END \
      WHERE notice = $1 AND channel = $2 AND state = 'pending'";
-    /// Looks at the oldest page only.
+    /// Looks at the oldest page only. The newest notice stays, so that no id is given twice.
     PRUNE_NOTICES = "DELETE FROM notices WHERE id IN (SELECT p.id FROM (SELECT id, at FROM notices ORDER BY id LIMIT $2) p \
-     WHERE p.at < $1 AND NOT EXISTS (SELECT 1 FROM notice_deliveries d WHERE d.notice = p.id AND d.state = 'pending')) RETURNING id";
+     WHERE p.at < $1) AND id < (SELECT max(n.id) FROM notices n) RETURNING id";
     HISTORY = "SELECT seq, ts, from_state, to_state, trigger_name, actor, idempotency_key, fields, \
      prev, hash FROM audit WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
     DELETE_TIMERS = "DELETE FROM timers WHERE task = $1";

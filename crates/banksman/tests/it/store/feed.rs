@@ -320,19 +320,19 @@ fn old_changes_are_removed_and_old_cursors_refused(world: &World) {
 
     store.prune(later.plus(HOUR)).unwrap();
     let kept = store.changes(None, 1_000).unwrap();
-    assert_eq!(kept.first(), old.last(), "the last of the old ones is somebody's cursor");
-    assert_eq!(world.raw().number("SELECT count(*) FROM notices"), 2, "nobody was told yet");
+    assert_eq!(world.raw().number("SELECT count(*) FROM notices"), 1);
+    assert_eq!(world.raw().number("SELECT count(*) FROM notice_deliveries"), 1);
     let first = old[0].cursor;
     assert_eq!(refused(store.changes(Some(first), 10)), CursorError::TooOld(first));
     let last = old.last().expect("a change").cursor;
-    assert_eq!(store.changes(Some(last), 1_000).unwrap(), kept[1..], "it has missed nothing");
+    assert_eq!(store.changes(Some(last), 1_000).unwrap(), kept, "it has missed nothing");
 
-    let channel = banksman::store::notices::Channel::Terminal;
-    let notices = store.take_notices(channel, later).unwrap();
-    store.notices_sent(channel, &notices, Ok(()), later).unwrap();
-    store.prune(later.plus(HOUR)).unwrap();
-    assert_eq!(world.raw().number("SELECT count(*) FROM notices"), 1);
-    assert_eq!(world.raw().number("SELECT count(*) FROM notice_deliveries"), 1);
+    // The id of a removed notice is not given again, or an old change would tell a new notice.
+    let newest = world.raw().number("SELECT max(id) FROM notices");
+    store.prune(later.plus(KEPT).plus(HOUR)).unwrap();
+    let fault = NewNotice::new(NoticeKind::Fault, None, "fault".to_owned());
+    store.notice(fault, later.plus(KEPT)).unwrap();
+    assert!(world.raw().number("SELECT max(id) FROM notices") > newest);
 }
 
 fn a_page_of_removed_notices_is_not_the_end(world: &World) {
@@ -470,7 +470,8 @@ mod needs_postgres {
         let store = world.open();
         let id = to_asking(&store, "lift");
         let before = read_to(&store, count(&world));
-        world.raw().run("UPDATE changes SET xid = xid + 1000000000");
+        // This server has had as many transactions as the first half of the dump.
+        world.raw().run("UPDATE changes SET xid = xid + 1000000000 WHERE seq > 3");
         world.raw().run("UPDATE tasks SET fed = fed + 1000000000");
         apply(&store, id, ask("human:kim", "done", &[]), NOON);
         let after = read_to(&store, count(&world));
