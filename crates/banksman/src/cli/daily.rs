@@ -9,7 +9,6 @@ use clap::Args;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::arguments::ActorArgs;
 use super::context::Context;
 use super::exit::Exit;
 use super::failure::Failure;
@@ -17,7 +16,6 @@ use super::output::sanitize;
 use crate::api::daily::DailyNote as Document;
 use crate::config::Config;
 use crate::ops::daily::{LocalDay, note};
-use crate::ops::decisions;
 
 /// The default folder, below `home`.
 const FOLDER: &str = "daily";
@@ -45,7 +43,7 @@ pub(super) struct DailyArgs {
 
 pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> {
     let owner = &context.config.daily.owner;
-    let session = context.session_as(&ActorArgs { actor: Some(owner.clone()) })?;
+    let session = context.session()?;
     let day = day_of(context.now, args.date)?;
     let folder = folder(&context.config)?;
     if args.print {
@@ -57,9 +55,8 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> 
         )?;
         return Ok(Exit::Done);
     }
-    decisions::require_person(&context.session()?, context.now)?;
     let path = note::open_folder(&folder, &session)?.join(day.file_name());
-    let (refreshed, written) = note::sync(&path, &session, &day, context.now)?;
+    let (refreshed, written) = note::sync(&path, &session, owner, &day, context.now)?;
     context.out.answer(
         || Document::new(&day, path.display().to_string(), &refreshed, Some(written)),
         || format!("{}\n", sanitize(&path.display().to_string())),

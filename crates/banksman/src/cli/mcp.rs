@@ -32,7 +32,7 @@ pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
         let source = io::ErrorKind::NotADirectory.into();
         return Err(Failure::File { operation: "open", path: folder, source });
     }
-    let run = RunFolder::open(folder, environment.run().as_deref())?;
+    let run = RunFolder::open(&folder, environment.run().as_deref())?;
     let served = serve(&run, io::stdin().lock(), io::stdout().lock());
     served.map(|()| Exit::Done).map_err(|error| match error {
         McpError::Read(source) => {

@@ -53,6 +53,8 @@ const MAX_SLEEP_WITH_OTHER_KEEPERS: Duration = Duration::from_secs(5);
 const MAX_SLEEP_INTERACTIVE: Duration = Duration::from_secs(1);
 /// How often leftover worktrees are removed.
 const SWEEP_INTERVAL: Span = Span(60 * 60_000);
+/// How long the same message about the daily note is not repeated.
+const SAME_NOTE: Span = Span(24 * 60 * 60_000);
 /// How long a start waits for an `up` that is exiting: one second.
 const LOCK_TRIES: u32 = 20;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -192,7 +194,7 @@ impl Projects for ProjectsOnDisk {
 pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     let session = context.session_or_new(&ActorArgs::default())?;
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
-    let note = DailyNote::of(&context.config);
+    let note = DailyNote::of(&context.config, &session)?;
     let (pulse, notices) = turn(&runtime, note.as_ref(), context.now)?;
     open_windows(context, &runtime, &pulse);
     let swept = runtime.engine().sweep(pulse.at);
@@ -210,7 +212,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
     let _only = lock_home(&runtime.engine_config.agents.home)?;
     let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     print_start(context, &runtime);
-    let note = DailyNote::of(&context.config).map(DailyNote::throttled);
+    let note = DailyNote::of(&context.config, &session)?.map(DailyNote::throttled);
     let mut swept = Instant(0);
     loop {
         runtime.projects.known.borrow_mut().clear();
@@ -281,14 +283,16 @@ fn apply_note_answers(
     runtime: &Runtime,
     now: Instant,
 ) -> Result<Option<Span>, Failure> {
-    note.map_or(Ok(None), |note| tell_update(&runtime.store, note.update(&runtime.store, now), now))
+    note.map_or(Ok(None), |note| tell_update(&runtime.store, note.update(now), now))
 }
 
-/// Writes the notices of an update at once, and returns after what time the note is read again.
+/// Writes the notices of an update at once, and returns after what time the note is read again. A
+/// fault of the note that lasts is told once a day.
 fn tell_update(store: &Store, update: NoteUpdate, now: Instant) -> Result<Option<Span>, Failure> {
     for (urgent, text) in update.notices {
+        let at = store.now(now)?;
         let notice = NewNotice::new(NoticeKind::DailyNote, None, text);
-        store.notice(NewNotice { urgent, ..notice }, store.now(now)?)?;
+        store.notice(NewNotice { urgent, ..notice }.once_per(SAME_NOTE, "daily-note", at), at)?;
     }
     Ok(update.retry_after)
 }

@@ -7,12 +7,11 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{Actor, Event, HistoryNote};
 use banksman_core::time::{Instant, Span};
-use sha2::{Digest, Sha256};
 
 use super::{EngineError, Result};
 use crate::exec::job::JobId;
 use crate::store::notices::{NewNotice, NoticeKind};
-use crate::store::{IdempotencyKey, Store, hex};
+use crate::store::{IdempotencyKey, Store};
 
 /// After a fault the next turn comes after this time at the latest.
 const RETRY_FAULT: Span = Span(5_000);
@@ -110,9 +109,10 @@ impl Turn {
     fn record_fault(&self, task: Option<TaskId>, text: String) -> Result<()> {
         let hour = self.now.0 / SAME_FAULT.0;
         let of = task.map_or_else(String::new, |task| task.to_string());
-        let key = format!("fault-{of}-{}-{hour}", self.reconciler);
-        let hash = hex(&Sha256::digest(text.as_bytes())[..8]);
-        let notice = NewNotice::alert(NoticeKind::Fault, task, text).once(format!("{key}-{hash}"));
+        let topic = format!("fault-{of}-{}", self.reconciler);
+        let notice = NewNotice::alert(NoticeKind::Fault, task, text);
+        let notice = notice.once_per(SAME_FAULT, &topic, self.now);
+        let key = format!("{topic}-{hour}");
         if let Some(task) = task {
             let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
             let note =

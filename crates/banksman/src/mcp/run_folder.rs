@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
 use banksman_core::policy::{Action, PolicyGuard};
@@ -57,9 +57,11 @@ pub(super) enum ReportError {
 
 impl RunFolder {
     /// The folder of the run that the caller's processes belong to, as far as that is known.
-    pub fn open(folder: PathBuf, run: Option<&str>) -> Result<Self, OpsError> {
-        if run.is_none_or(|run| folder.file_name().is_some_and(|name| name == run)) {
-            return Ok(Self { folder });
+    pub fn open(folder: &Path, run: Option<&str>) -> Result<Self, OpsError> {
+        // The folder itself, whatever link leads to it.
+        let real = folder.canonicalize().unwrap_or_default();
+        if run.is_none_or(|run| real.file_name().is_some_and(|name| name == run)) {
+            return Ok(Self { folder: real });
         }
         let message = format!("`{}` is the folder of another run", folder.display());
         Err(OpsError::input(message, "leave BANKSMAN_RUN_FOLDER as the run has it"))

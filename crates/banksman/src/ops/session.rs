@@ -38,11 +38,20 @@ impl Session {
         name: Option<&str>,
     ) -> Result<Self, OpsError> {
         let mut caller = RunCaller::unproven(name);
-        if let Some(run) = token_hash.map(|hash| store.run_of_token(hash)).transpose()?.flatten() {
+        let proven = token_hash.map(|hash| store.run_of_token(hash)).transpose()?.flatten();
+        // A token that another run has got hold of proves nothing.
+        let is_of = |run: &RunId| name.is_none_or(|name| name == run.to_string());
+        if let Some(run) = proven.filter(is_of) {
             caller.own = Some(run);
             caller.actor = run_actor(&store, run)?.unwrap_or(caller.actor);
         }
         Ok(Self { store, principal: Principal::Run(caller) })
+    }
+
+    /// For the owner of a file that a person has the program keep, such as the daily note.
+    pub(super) fn on_behalf_of(&self, owner: &Actor) -> Result<Self, OpsError> {
+        let store = self.may(Operation::AnswerDecision)?.clone();
+        Self::outside(store, owner.clone())
     }
 
     /// For this program itself.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Type, Value};
@@ -158,7 +158,12 @@ pub(super) fn moved(
         epoch,
         request.version,
     );
-    let key = key(request.key.as_deref(), &asked)?;
+    // A run has keys of its own, so that it cannot take one that somebody else will use.
+    let own_key = request.key.as_ref().map(|key| match epoch {
+        Some(epoch) => format!("{}:{key}", RunId { task: id, epoch }),
+        None => key.clone(),
+    });
+    let key = key(own_key.as_deref(), &asked)?;
     let ask = TransitionRequest {
         actor: actor.clone(),
         to: request.to.clone(),
@@ -170,8 +175,7 @@ pub(super) fn moved(
     Ok(store.apply(id, Event::Asked(ask), key, now)?)
 }
 
-/// A person wants a task tried again. One that is tried again by itself, only later, is what they
-/// mean, too: it is so now.
+/// Retries a task. A task that waits for its retry starts now.
 pub fn retry(
     session: &Session,
     id: TaskId,
@@ -269,12 +273,12 @@ pub struct TaskListing {
     pub tasks: Vec<Stored>,
     /// Where the next page begins if there is one.
     pub next: Option<TaskId>,
-    /// Reviewers who have come to their end, between the first task of the page and its last.
+    /// Finished reviews that the page hides.
     pub left_out: i64,
 }
 
-/// Tasks that fit, newest first, without the seats of panels that have ended: what they said is on
-/// record with their tasks, and soon there are more of them than of everything else.
+/// Tasks that match, newest first, without finished reviews: their verdicts are on record with the
+/// reviewed tasks, and there would soon be more of them than of everything else.
 pub fn listed(
     session: &Session,
     filter: &Filter,

@@ -5,11 +5,12 @@ use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Driver, Effect, Task, driver_of};
 use banksman_core::time::{Instant, Span};
+use sha2::{Digest, Sha256};
 
 use super::conn::{Conn, DbError, Row, Value};
 use super::feed::{ChangeKind, tell};
 use super::row::words;
-use super::{Store, StoreError, sql};
+use super::{Store, StoreError, hex, sql};
 
 /// How long other nodes leave a delivery alone that one has taken.
 const TAKEN_FOR: Span = Span(10_000);
@@ -94,6 +95,14 @@ impl NewNotice {
     #[must_use]
     pub fn once(self, key: String) -> Self {
         Self { key: Some(key), ..self }
+    }
+
+    /// The same text about the same topic is told once in a period, by whichever process.
+    #[must_use]
+    pub fn once_per(self, period: Span, topic: &str, now: Instant) -> Self {
+        let hash = hex(&Sha256::digest(self.text.as_bytes())[..8]);
+        let key = format!("{topic}-{}-{hash}", now.0 / period.0);
+        self.once(key)
     }
 }
 

@@ -1,7 +1,9 @@
 //! `banksman policy request`: an agent requests a permission, for its own run or, from outside, for
 //! the task it works on.
 
-use banksman_core::ids::TaskId;
+use std::path::Path;
+
+use banksman_core::ids::{RunId, TaskId};
 use clap::Args;
 
 use super::ActionArgs;
@@ -42,8 +44,13 @@ pub(super) struct RequestArgs {
 pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure> {
     let action = args.action.action();
     let environment = Environment::of_process()?;
-    if let Some(folder) = environment.get(EnvVars::RUN_FOLDER) {
-        let run = RunFolder::open(folder.into(), environment.run().as_deref())?;
+    let run = environment.run();
+    let own = run.as_deref().and_then(|run| run.parse::<RunId>().ok()).map(|run| run.task);
+    // The request of a run for another task is refused below, like that of any other caller.
+    if let Some(folder) = environment.get(EnvVars::RUN_FOLDER)
+        && args.task.is_none_or(|task| Some(task) == own)
+    {
+        let run = RunFolder::open(Path::new(folder), run.as_deref())?;
         let permission = run
             .request_permission(&action, &args.why)
             .map_err(|message| Failure::Input { message, hint: String::new() })?;

@@ -15,8 +15,7 @@ use super::{LocalDay, RefreshedNote, has_answers, made, refresh};
 use crate::config::Config;
 use crate::exec::note;
 use crate::ops::principal::Operation;
-use crate::ops::{OpsError, Session, projects};
-use crate::store::Store;
+use crate::ops::{OpsError, Session, decisions, projects};
 
 /// How often the note is read again because somebody saved it meanwhile.
 const ATTEMPTS: usize = 5;
@@ -29,9 +28,20 @@ pub fn open_folder(folder: &Path, session: &Session) -> Result<PathBuf, OpsError
     Ok(note::open_folder(folder, &projects.collect::<Vec<_>>())?)
 }
 
-/// Applies the answers and writes the note unless it is up to date. Returns whether it wrote the
-/// note.
+/// Applies the answers of the note's owner and writes the note unless it is up to date. Returns
+/// whether it wrote the note. Only a person may have this done.
 pub fn sync(
+    path: &Path,
+    session: &Session,
+    owner: &Actor,
+    day: &LocalDay,
+    now: Instant,
+) -> Result<(RefreshedNote, bool), OpsError> {
+    decisions::require_person(session, now)?;
+    sync_as_owner(path, &session.on_behalf_of(owner)?, day, now)
+}
+
+fn sync_as_owner(
     path: &Path,
     session: &Session,
     day: &LocalDay,
@@ -78,15 +88,13 @@ pub fn lines(reports: &BTreeMap<DecisionId, EntryOutcome>) -> Vec<(bool, String)
 }
 
 /// The daily note as `up` and `pulse` maintain it.
-#[derive(Debug)]
 pub struct DailyNote {
     folder: PathBuf,
-    owner: Actor,
+    /// Of the owner.
+    session: Session,
     settle: Span,
     min_interval: Span,
     last: RefCell<Option<LastWrite>>,
-    /// Rejections and errors that were already reported, so that later turns do not repeat them.
-    reported: RefCell<Vec<String>>,
 }
 
 /// The note as Banksman last wrote it.
@@ -116,19 +124,17 @@ impl NoteUpdate {
 }
 
 impl DailyNote {
-    /// None unless the settings ask for an automatic note. Inside an agent's run there is none,
-    /// because a run must not answer decisions.
-    #[must_use]
-    pub fn of(config: &Config) -> Option<Self> {
-        let folder = config.daily.folder.clone().filter(|_| !config.is_inside_run)?;
-        Some(Self {
+    /// None unless the settings ask for an automatic note. Only a person may have it kept, because
+    /// its answers are those of its owner.
+    pub fn of(config: &Config, caller: &Session) -> Result<Option<Self>, OpsError> {
+        let Some(folder) = config.daily.folder.clone() else { return Ok(None) };
+        Ok(Some(Self {
             folder,
-            owner: config.daily.owner.clone(),
+            session: caller.on_behalf_of(&config.daily.owner)?,
             settle: config.daily.settle,
             min_interval: Span(0),
             last: RefCell::default(),
-            reported: RefCell::default(),
-        })
+        }))
     }
 
     #[must_use]
@@ -144,29 +150,16 @@ impl DailyNote {
 
     /// Applies answers and updates the note. A faulty note is reported and stops nothing else.
     #[must_use]
-    pub fn update(&self, store: &Store, now: Instant) -> NoteUpdate {
+    pub fn update(&self, now: Instant) -> NoteUpdate {
         let mut update = NoteUpdate::default();
-        let owned = Session::outside(store.clone(), self.owner.clone());
-        let synced = owned.and_then(|session| self.sync_notes(&session, now, &mut update));
-        if let Err(error) = synced {
+        if let Err(error) = self.sync_notes(now, &mut update) {
             update.notices.push((true, format!("daily note: {error}")));
-        }
-        let mut reported = self.reported.borrow_mut();
-        let urgent = update.notices.iter().filter(|(urgent, _)| *urgent);
-        let reported_now: Vec<String> = urgent.map(|(_, text)| text.clone()).collect();
-        update.notices.retain(|(urgent, text)| !*urgent || !reported.contains(text));
-        if update.retry_after.is_none() {
-            *reported = reported_now;
         }
         update
     }
 
-    fn sync_notes(
-        &self,
-        session: &Session,
-        now: Instant,
-        update: &mut NoteUpdate,
-    ) -> Result<(), OpsError> {
+    fn sync_notes(&self, now: Instant, update: &mut NoteUpdate) -> Result<(), OpsError> {
+        let session = &self.session;
         let today = LocalDay::at(now, &TimeZone::system());
         let today = today.ok_or_else(|| OpsError::input("invalid date", "check the clock"))?;
         let folder = open_folder(&self.folder, session)?;
@@ -175,7 +168,7 @@ impl DailyNote {
             let path = folder.join(yesterday.file_name());
             let is_answered = note::read(&path)?.is_some_and(|seen| has_answers(&seen.text));
             if is_answered && self.is_settled(&path, now, update)? {
-                let (refreshed, written) = sync(&path, session, &yesterday, now)?;
+                let (refreshed, written) = sync_as_owner(&path, session, &yesterday, now)?;
                 update.report(&refreshed, written);
             }
         }
@@ -183,7 +176,7 @@ impl DailyNote {
         if !self.is_settled(&path, now, update)? {
             return Ok(());
         }
-        let (refreshed, written) = sync(&path, session, &today, now)?;
+        let (refreshed, written) = sync_as_owner(&path, session, &today, now)?;
         update.report(&refreshed, written);
         *self.last.borrow_mut() = Some(LastWrite { path, text: refreshed.text, at: now });
         Ok(())

@@ -2,7 +2,7 @@
 //! nothing and are on record, once each.
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::contract::Note;
+use banksman_core::lifecycle::contract::{Note, SettingName};
 use banksman_core::machine::Actor;
 use banksman_core::policy::Rank;
 use banksman_core::time::Instant;
@@ -33,28 +33,30 @@ pub fn require_person(session: &Session, now: Instant) -> Result<(), OpsError> {
 }
 
 /// The store, for a move. A run's move must not be the answer to an open decision, unless it works
-/// as a lead and the lifecycle lets leads approve.
+/// as a lead and the lifecycle lets leads approve. An attempt is on record, whosever task it is.
 pub(in crate::ops) fn may_move(
     session: &Session,
     id: TaskId,
     now: Instant,
 ) -> Result<&Store, OpsError> {
     let allowed = session.may_on(Operation::MoveTask, id);
-    let is_bound = match session.principal() {
-        Principal::Run(run) => allowed.is_err() || run.actor.role != Rank::Lead.as_str(),
-        Principal::Person(_) | Principal::Worker(_) | Principal::System => false,
-    };
-    if is_bound {
-        let last = session.unchecked().last_decision(id)?;
-        if last.is_some_and(|last| last.settled.is_none()) {
-            return Err(refuse_caller(session, Some(DecisionRef::Task(id)), now)?);
-        }
+    let Principal::Run(run) = session.principal() else { return allowed };
+    if let Ok(store) = allowed
+        && run.actor.role == Rank::Lead.as_str()
+        && store.task(id)?.lifecycle.flag(SettingName::LeadMayApprove)
+    {
+        return Ok(store);
     }
-    allowed
+    let last = session.unchecked().last_decision(id)?;
+    if last.is_none_or(|last| last.settled.is_some()) {
+        return allowed;
+    }
+    let refused = refuse_caller(session, Some(DecisionRef::Task(id)), now)?;
+    Err(allowed.err().unwrap_or(refused))
 }
 
-/// Puts on record that somebody has tried to decide who may not: on the task whose open decision it
-/// was about, or else on the task of the run that tried.
+/// Records an attempt to answer by a caller that may not: in the history of the task whose open
+/// decision it was about, or else of the run's own task.
 fn refuse_caller(
     session: &Session,
     which: Option<DecisionRef>,
@@ -87,8 +89,7 @@ fn refuse_caller(
     Ok(error.into())
 }
 
-/// The refusal as it came, put on record if it is one of somebody who may not or who has seen
-/// something else.
+/// Returns the refusal, and records it if the answer came too late or was about an older version.
 pub(super) fn refused(
     store: &Store,
     actor: &Actor,

@@ -10,7 +10,7 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::reference::commands;
-use super::sandbox::{Ran, Sandbox};
+use super::sandbox::{PROGRAM, Ran, Sandbox};
 use crate::store::acts::claim_first;
 
 const TOKEN: &str = "the-token-of-r1.1";
@@ -228,6 +228,45 @@ fn an_agent_does_not_renew_a_lease() {
     let renewed = keeper("r1.1:4711");
     let until: Instant = renewed.stdout.trim().parse().unwrap();
     assert!(until.since(banksman::clock::now()) <= LONGEST_LEASE, "{renewed}");
+}
+
+/// A run that has read the token of another one is still itself.
+#[test]
+fn the_token_of_another_run_proves_nothing() {
+    let sandbox = with_run();
+    let as_run = |run: &str| {
+        let mut command = sandbox.command(&["show", "t1"]);
+        command.env("BANKSMAN_TOKEN", TOKEN).env("BANKSMAN_RUN", run);
+        sandbox.finish(command.output().unwrap())
+    };
+    assert_eq!(as_run("r1.1:4711").code, Some(0));
+    assert!(is_refused(&as_run("r2.1:4711")));
+}
+
+/// Other people and the system wait for keys that a run can guess.
+#[test]
+fn a_run_takes_no_key_that_somebody_else_will_use() {
+    let sandbox = with_run();
+    let moved = in_run(&sandbox, "move", &["ID", "decomposing", "--key", "undo-d1"], "t1");
+    assert_eq!(moved.code, Some(0), "{moved}");
+    sandbox.ok(&["move", "t2", "cancelled", "--set", "reason=x", "--key", "undo-d1"]);
+}
+
+#[cfg(target_os = "linux")]
+mod needs_namespaces {
+    use super::*;
+
+    /// Who hides its ancestors has some to hide.
+    #[test]
+    fn a_caller_without_readable_ancestors_counts_as_a_run() {
+        let sandbox = with_run();
+        let mut shell = std::process::Command::new("unshare");
+        sandbox.prepare(&mut shell);
+        let hide = "mount -t tmpfs none /proc && exec \"$0\" list";
+        let listed = shell.args(["-rm", "sh", "-c", hide, PROGRAM]).output().unwrap();
+        let ran = sandbox.finish(listed);
+        assert!(is_refused(&ran), "{ran}");
+    }
 }
 
 /// Whoever is checked does not choose the checks.
