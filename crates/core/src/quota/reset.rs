@@ -60,47 +60,23 @@ enum Anchor {
 }
 
 fn anchor(token: Token<'_>) -> Option<Anchor> {
-    let Token::Word(word) = token else {
-        return None;
-    };
-    let is = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
-    if is(&["retry"]) {
-        Some(Anchor::Retry)
-    } else if is(&["retryafter", "retry_after", "retry_after_seconds"]) {
-        Some(Anchor::Seconds)
-    } else if is(&["reached"]) {
-        Some(Anchor::Epoch)
-    } else {
-        let others = is(&[
-            "reset",
-            "resets",
-            "resetsat",
-            "resets_at",
-            "reset_at",
-            "resetting",
-            "again",
-            "available",
-            "until",
-            "wait",
-            "retrydelay",
-            "retry_delay",
-            "retrying",
-        ]);
-        others.then_some(Anchor::Any)
-    }
+    const ANCHORS: [(Anchor, &str); 4] = [
+        (Anchor::Retry, "retry"),
+        (Anchor::Seconds, "retryafter retry_after retry_after_seconds"),
+        (Anchor::Epoch, "reached"),
+        (
+            Anchor::Any,
+            "reset resets resetsat resets_at reset_at resetting again available until wait \
+             retrydelay retry_delay retrying",
+        ),
+    ];
+    ANCHORS.iter().find(|(_, words)| token.is_any(words)).map(|(anchor, _)| *anchor)
 }
 
 struct ResetContext<'a> {
     now: Instant,
     local: &'a TimeZone,
     zone: &'a dyn Fn(&str) -> Option<TimeZone>,
-}
-
-/// The zone that follows a time.
-enum Zone {
-    Known(TimeZone),
-    /// A zone is named but unknown.
-    Unknown,
 }
 
 impl ResetContext<'_> {
@@ -119,17 +95,16 @@ impl ResetContext<'_> {
             return Some(self.now.plus(span)).filter(|at| is_plausible(*at, self.now));
         }
         let day = day(cursor);
-        cursor
-            .skip_while(FILLER_TOKENS, |token| token.is_any(&["at"]) || token == Token::Sign(','));
+        cursor.skip_while(FILLER_TOKENS, |token| token.is_any("at") || token == Token::Sign(','));
         if let Some((date, year)) = date(cursor) {
             cursor.skip_while(FILLER_TOKENS, |token| {
-                token.is_any(&["at", "t"]) || token == Token::Sign(',')
+                token.is_any("at t") || token == Token::Sign(',')
             });
             let time = clock(cursor).unwrap_or(Time::midnight());
-            return self.on_date(date, year, time, self.zone_after(cursor));
+            return self.on_date(date, year, time, &self.zone_after(cursor)?);
         }
         let time = clock(cursor)?;
-        self.next_occurrence(time, day, self.zone_after(cursor))
+        self.next_occurrence(time, day, &self.zone_after(cursor)?)
     }
 
     /// A fully specified point in time.
@@ -142,32 +117,26 @@ impl ResetContext<'_> {
         (month, day): (i8, i8),
         year: Option<i16>,
         time: Time,
-        zone: Zone,
+        zone: &TimeZone,
     ) -> Option<Instant> {
-        let Zone::Known(zone) = zone else {
-            return None;
-        };
         let on = |year: i16| {
             let date = Date::new(year, month, day).ok()?;
-            first_instant(&zone, date.to_datetime(time))
+            first_instant(zone, date.to_datetime(time))
         };
         if let Some(year) = year {
             return on(year).and_then(|at| self.bounded_date(at));
         }
-        let this_year = self.today(&zone)?.year();
+        let this_year = self.today(zone)?.year();
         let years = [this_year, this_year.saturating_add(1)];
         years.into_iter().filter_map(on).find(|at| is_plausible(*at, self.now))
     }
 
-    fn next_occurrence(&self, time: Time, day: Option<Day>, zone: Zone) -> Option<Instant> {
+    fn next_occurrence(&self, time: Time, day: Option<Day>, zone: &TimeZone) -> Option<Instant> {
         /// A week, one more day because today's occurrence may have passed, and one for a change of
         /// the clocks.
         const DAYS: usize = 9;
-        let Zone::Known(zone) = zone else {
-            return None;
-        };
-        let today = self.today(&zone)?;
-        for (ahead, date) in today.series(jiff::Span::new().days(1)).take(DAYS).enumerate() {
+        let days = self.today(zone)?.series(jiff::Span::new().days(1)).take(DAYS);
+        for (ahead, date) in days.enumerate() {
             let is_meant = match day {
                 None => true,
                 Some(Day::Tomorrow) => ahead == 1,
@@ -197,19 +166,20 @@ impl ResetContext<'_> {
         Some(now.to_zoned(zone.clone()).date())
     }
 
-    fn zone_after(&self, cursor: &mut Cursor<'_>) -> Zone {
+    /// The zone that follows a time; none if one is named that is unknown.
+    fn zone_after(&self, cursor: &mut Cursor<'_>) -> Option<TimeZone> {
         let in_brackets = cursor.sign('(');
-        if let Some(offset) = offset(cursor, Digits::HoursAndMinutes) {
-            return offset;
+        if let Some(minutes) = offset(cursor, Digits::HoursAndMinutes) {
+            return fixed(minutes);
         }
         let Some(name) = cursor.zone_name() else {
-            return Zone::Known(self.local.clone());
+            return Some(self.local.clone());
         };
         if name.eq_ignore_ascii_case("utc") || name.eq_ignore_ascii_case("gmt") {
-            return offset(cursor, Digits::Any).unwrap_or(Zone::Known(TimeZone::UTC));
+            return fixed(offset(cursor, Digits::Any).unwrap_or(0));
         }
         if name.eq_ignore_ascii_case("z") {
-            return Zone::Known(TimeZone::UTC);
+            return Some(TimeZone::UTC);
         }
         if let Some((_, minutes)) = ABBREVIATIONS.iter().find(|(short, _)| *short == name) {
             return fixed(*minutes);
@@ -217,15 +187,11 @@ impl ResetContext<'_> {
         let full =
             REGIONS.iter().find(|(short, _)| *short == name).map_or(&*name, |(_, full)| full);
         if !full.contains('/') {
-            return Zone::Known(self.local.clone());
+            return Some(self.local.clone());
         }
         let looks_like_one =
             in_brackets || full.starts_with(|first: char| first.is_ascii_uppercase());
-        match (self.zone)(full) {
-            Some(zone) => Zone::Known(zone),
-            None if looks_like_one => Zone::Unknown,
-            None => Zone::Known(self.local.clone()),
-        }
+        (self.zone)(full).or_else(|| (!looks_like_one).then(|| self.local.clone()))
     }
 }
 
@@ -256,11 +222,8 @@ const REGIONS: [(&str, &str); 4] = [
     ("ET", "America/New_York"),
 ];
 
-fn fixed(minutes: i32) -> Zone {
-    match Offset::from_seconds(minutes.saturating_mul(60)) {
-        Ok(offset) => Zone::Known(TimeZone::fixed(offset)),
-        Err(_) => Zone::Unknown,
-    }
+fn fixed(minutes: i32) -> Option<TimeZone> {
+    Offset::from_seconds(minutes.saturating_mul(60)).ok().map(TimeZone::fixed)
 }
 
 /// How an offset must be written: `5pm - 2` has none, `UTC-2` has one.
@@ -270,31 +233,24 @@ enum Digits {
     Any,
 }
 
-/// `+02:00`, `-0800`, `+2`.
-fn offset(cursor: &mut Cursor<'_>, written: Digits) -> Option<Zone> {
-    let mut ahead = *cursor;
-    let east = if ahead.sign('+') {
-        1
-    } else if ahead.sign('-') {
-        -1
-    } else {
-        return None;
-    };
-    let digits = ahead.digits()?;
-    let number: i32 = digits.parse().ok()?;
-    let minutes = if digits.len() == 4 {
-        number / 100 * 60 + number % 100
-    } else if digits.len() > 2 {
-        return None;
-    } else if ahead.sign(':') {
-        number * 60 + ahead.digits()?.parse::<i32>().ok()?
-    } else if written == Digits::Any {
-        number * 60
-    } else {
-        return None;
-    };
-    *cursor = ahead;
-    Some(fixed(east * minutes))
+/// `+02:00`, `-0800`, `+2`, in minutes east of Greenwich.
+fn offset(cursor: &mut Cursor<'_>, written: Digits) -> Option<i32> {
+    cursor.attempt(|ahead| {
+        let east = if ahead.sign('+') { 1 } else { -1 };
+        if east < 0 && !ahead.sign('-') {
+            return None;
+        }
+        let digits = ahead.digits()?;
+        let number: i32 = digits.parse().ok()?;
+        let minutes = match digits.len() {
+            4 => number / 100 * 60 + number % 100,
+            3.. => return None,
+            _ if ahead.sign(':') => number * 60 + ahead.digits()?.parse::<i32>().ok()?,
+            _ if written == Digits::Any => number * 60,
+            _ => return None,
+        };
+        Some(east * minutes)
+    })
 }
 
 fn first_instant(zone: &TimeZone, at: DateTime) -> Option<Instant> {
@@ -304,32 +260,12 @@ fn first_instant(zone: &TimeZone, at: DateTime) -> Option<Instant> {
 
 /// Skips words and signs between an anchor and its time; returns whether `after` was among them.
 fn skip_filler(cursor: &mut Cursor<'_>) -> bool {
-    const WORDS: [&str; 20] = [
-        "at",
-        "on",
-        "by",
-        "in",
-        "after",
-        "for",
-        "about",
-        "approximately",
-        "around",
-        "again",
-        "until",
-        "is",
-        "be",
-        "will",
-        "your",
-        "limit",
-        "time",
-        "delay",
-        "the",
-        "date",
-    ];
+    const WORDS: &str = "at on by in after for about approximately around again until is be will your limit \
+         time delay the date";
     let mut saw_after = false;
     let mut fits = |token: Token<'_>| {
-        saw_after |= token.is_any(&["after"]);
-        token.is_any(&WORDS)
+        saw_after |= token.is_any("after");
+        token.is_any(WORDS)
             || matches!(token, Token::Sign(':' | '=' | '"' | '\'' | '|' | '\\' | '(' | '`'))
     };
     cursor.skip_while(FILLER_TOKENS, &mut fits);

@@ -12,15 +12,14 @@ const SPAN_PARTS: usize = 6;
 
 /// Seconds or milliseconds since 1970, which will have ten and thirteen digits for centuries.
 pub(super) fn epoch(cursor: &mut Cursor<'_>) -> Option<Instant> {
-    let mut ahead = *cursor;
-    let digits = ahead.digits()?;
-    let millis = match digits.len() {
-        10 => digits.parse::<i64>().ok()?.checked_mul(1_000)?,
-        13 => digits.parse::<i64>().ok()?,
-        _ => return None,
-    };
-    *cursor = ahead;
-    Some(Instant(millis))
+    cursor.attempt(|ahead| {
+        let digits = ahead.digits()?;
+        match digits.len() {
+            10 => digits.parse::<i64>().ok()?.checked_mul(1_000).map(Instant),
+            13 => digits.parse().ok().map(Instant),
+            _ => None,
+        }
+    })
 }
 
 /// `2 hours 5 minutes`, `1h12m3.5s`, `37s`; with `seconds`, also a number of seconds without a
@@ -30,18 +29,19 @@ pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     let mut millis: Option<i64> = None;
     for _ in 0..SPAN_PARTS {
         let mut part = ahead;
-        part.skip_while(2, |token| token.is_any(&["and"]) || token == Token::Sign(','));
+        part.skip_while(2, |token| token.is_any("and") || token == Token::Sign(','));
         let Some(amount) = part.thousandths() else {
             break;
         };
-        let Some(unit) = part.word().and_then(unit_seconds) else {
+        let Some(unit) = part.word().and_then(unit_millis) else {
             if seconds && millis.is_none() && !part.next_is_sign(':') {
                 millis = Some(amount);
                 ahead = part;
             }
             break;
         };
-        let more = unit.apply(amount);
+        // Rounded up: a retry that is a fraction too early is rejected again.
+        let more = amount.saturating_mul(unit).saturating_add(999) / 1_000;
         millis = Some(millis.unwrap_or(0).saturating_add(more));
         ahead = part;
     }
@@ -49,32 +49,14 @@ pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     millis.map(Span)
 }
 
-/// How a unit scales thousandths.
-#[derive(Debug, Clone, Copy)]
-enum Unit {
-    Milliseconds,
-    Seconds(i64),
-}
-
-impl Unit {
-    fn apply(self, thousandths: i64) -> i64 {
-        match self {
-            // Rounded up: a retry that is a fraction too early is rejected again.
-            Self::Milliseconds => thousandths.saturating_add(999) / 1_000,
-            Self::Seconds(seconds) => thousandths.saturating_mul(seconds),
-        }
-    }
-}
-
-fn unit_seconds(word: &str) -> Option<Unit> {
-    let word = word.to_ascii_lowercase();
-    match word.as_str() {
-        "ms" | "millisecond" | "milliseconds" => Some(Unit::Milliseconds),
-        "s" | "sec" | "secs" | "second" | "seconds" => Some(Unit::Seconds(1)),
-        "m" | "min" | "mins" | "minute" | "minutes" => Some(Unit::Seconds(60)),
-        "h" | "hr" | "hrs" | "hour" | "hours" => Some(Unit::Seconds(3_600)),
-        "d" | "day" | "days" => Some(Unit::Seconds(86_400)),
-        "w" | "week" | "weeks" => Some(Unit::Seconds(7 * 86_400)),
+fn unit_millis(word: &str) -> Option<i64> {
+    match word.to_ascii_lowercase().as_str() {
+        "ms" | "millisecond" | "milliseconds" => Some(1),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some(1_000),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some(60_000),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some(3_600_000),
+        "d" | "day" | "days" => Some(86_400_000),
+        "w" | "week" | "weeks" => Some(7 * 86_400_000),
         _ => None,
     }
 }
@@ -96,137 +78,106 @@ pub(super) fn day(cursor: &mut Cursor<'_>) -> Option<Day> {
         ("sat", "saturday", Weekday::Saturday),
         ("sun", "sunday", Weekday::Sunday),
     ];
-    let mut ahead = *cursor;
-    let word = ahead.word()?.to_ascii_lowercase();
-    if word == "today" {
-        *cursor = ahead;
+    if cursor.skip_while(1, |token| token.is_any("today")) == 1 {
         return None;
     }
-    let named = DAYS.iter().find(|(short, long, _)| word == *short || word == *long);
-    let day = match named {
-        Some((_, _, weekday)) => Day::Named(*weekday),
-        None if word == "tomorrow" => Day::Tomorrow,
-        None => return None,
-    };
-    *cursor = ahead;
-    Some(day)
+    cursor.attempt(|ahead| {
+        let word = ahead.word()?.to_ascii_lowercase();
+        let named = DAYS.iter().find(|(short, long, _)| word == *short || word == *long);
+        let tomorrow = (word == "tomorrow").then_some(Day::Tomorrow);
+        named.map(|(_, _, weekday)| Day::Named(*weekday)).or(tomorrow)
+    })
 }
 
 /// `2026-11-20`, `Nov 20th, 2026`, `20 Nov 2026`, `Nov 20`: month and day, and the year if it is
 /// given.
 pub(super) fn date(cursor: &mut Cursor<'_>) -> Option<((i8, i8), Option<i16>)> {
-    let mut ahead = *cursor;
-    if let Some(year) = year(&mut ahead) {
-        let month = if ahead.sign('-') { ahead.small()? } else { return None };
-        let day = if ahead.sign('-') { ahead.small()? } else { return None };
-        *cursor = ahead;
-        return Some(((month, day), Some(year)));
-    }
-    let (month, day) = match month(&mut ahead) {
-        Some(month) => {
-            ahead.sign('.');
-            (month, day_of_month(&mut ahead)?)
+    cursor.attempt(|ahead| {
+        if let Some(year) = year(ahead) {
+            let month = ahead.sign('-').then(|| ahead.small())??;
+            let day = ahead.sign('-').then(|| ahead.small())??;
+            return Some(((month, day), Some(year)));
         }
-        None => {
-            let day = day_of_month(&mut ahead)?;
-            (month(&mut ahead)?, day)
-        }
-    };
-    let mut behind = ahead;
-    behind.sign(',');
-    let year = year(&mut behind);
-    *cursor = if year.is_some() { behind } else { ahead };
-    Some(((month, day), year))
+        let (month, day) = match month(ahead) {
+            Some(month) => {
+                ahead.sign('.');
+                (month, day_of_month(ahead)?)
+            }
+            None => {
+                let day = day_of_month(ahead)?;
+                (month(ahead)?, day)
+            }
+        };
+        let year = ahead.attempt(|behind| {
+            behind.sign(',');
+            year(behind)
+        });
+        Some(((month, day), year))
+    })
 }
 
 fn year(cursor: &mut Cursor<'_>) -> Option<i16> {
-    let mut ahead = *cursor;
-    let year = ahead.digits().filter(|digits| digits.len() == 4)?.parse().ok()?;
-    *cursor = ahead;
-    Some(year)
+    cursor.attempt(|ahead| ahead.digits().filter(|digits| digits.len() == 4)?.parse().ok())
 }
 
 fn month(cursor: &mut Cursor<'_>) -> Option<i8> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
-    let mut ahead = *cursor;
-    let word = ahead.word()?.to_ascii_lowercase();
-    let is_month = |month: &&str| {
-        **month == word || month[..3] == word || (word == "sept" && month.starts_with("sept"))
-    };
-    let index = MONTHS.iter().position(is_month)?;
-    *cursor = ahead;
-    i8::try_from(index + 1).ok()
+    const MONTHS: &str =
+        "january february march april may june july august september october november december";
+    cursor.attempt(|ahead| {
+        let word = ahead.word()?.to_ascii_lowercase();
+        let is_month = |month: &str| {
+            month == word || month[..3] == word || (word == "sept" && month.starts_with("sept"))
+        };
+        i8::try_from(MONTHS.split(' ').position(is_month)? + 1).ok()
+    })
 }
 
 fn day_of_month(cursor: &mut Cursor<'_>) -> Option<i8> {
     let day = cursor.small()?;
-    cursor.skip_while(1, |token| token.is_any(&["st", "nd", "rd", "th"]));
+    cursor.skip_while(1, |token| token.is_any("st nd rd th"));
     Some(day)
 }
 
 /// `5pm`, `5:30 p.m.`, `17:30`, `17:30:05`, `noon`. A bare number could mean anything.
 pub(super) fn clock(cursor: &mut Cursor<'_>) -> Option<Time> {
-    let mut ahead = *cursor;
-    if ahead.skip_while(1, |token| token.is_any(&["midnight"])) == 1 {
-        *cursor = ahead;
+    if cursor.skip_while(1, |token| token.is_any("midnight")) == 1 {
         return Some(Time::midnight());
     }
-    if ahead.skip_while(1, |token| token.is_any(&["noon"])) == 1 {
-        *cursor = ahead;
+    if cursor.skip_while(1, |token| token.is_any("noon")) == 1 {
         return Some(jiff::civil::time(12, 0, 0, 0));
     }
-    let hour = ahead.small()?;
-    let minute = if ahead.sign(':') { Some(ahead.small()?) } else { None };
-    let second = if minute.is_some() && ahead.sign(':') { ahead.small()? } else { 0 };
-    if minute.is_some() && ahead.sign('.') {
-        ahead.digits()?;
-    }
-    let hour = match half_of_day(&mut ahead) {
-        Some(_) if !(1..=12).contains(&hour) => return None,
-        Some(Half::Morning) => hour % 12,
-        Some(Half::Evening) => hour % 12 + 12,
-        None if minute.is_none() => return None,
-        None => hour,
-    };
-    let time = Time::new(hour, minute.unwrap_or(0), second.min(59), 0).ok()?;
-    *cursor = ahead;
-    Some(time)
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Half {
-    Morning,
-    Evening,
-}
-
-/// `am`, `PM`, `p.m.`
-fn half_of_day(cursor: &mut Cursor<'_>) -> Option<Half> {
-    let mut ahead = *cursor;
-    let word = ahead.word()?.to_ascii_lowercase();
-    let half = match word.as_str() {
-        "am" | "a" => Half::Morning,
-        "pm" | "p" => Half::Evening,
-        _ => return None,
-    };
-    if word.len() == 1 {
-        if !ahead.sign('.') || !ahead.word()?.eq_ignore_ascii_case("m") {
-            return None;
+    cursor.attempt(|ahead| {
+        let hour = ahead.small()?;
+        let minute = if ahead.sign(':') { Some(ahead.small()?) } else { None };
+        let second = if minute.is_some() && ahead.sign(':') { ahead.small()? } else { 0 };
+        if minute.is_some() && ahead.sign('.') {
+            ahead.digits()?;
         }
-        ahead.sign('.');
-    }
-    *cursor = ahead;
-    Some(half)
+        let hour = match first_hour(ahead) {
+            Some(_) if !(1..=12).contains(&hour) => return None,
+            Some(first) => hour % 12 + first,
+            None if minute.is_none() => return None,
+            None => hour,
+        };
+        Time::new(hour, minute.unwrap_or(0), second.min(59), 0).ok()
+    })
+}
+
+/// The first hour of the half of the day that `am`, `PM` or `p.m.` names.
+fn first_hour(cursor: &mut Cursor<'_>) -> Option<i8> {
+    cursor.attempt(|ahead| {
+        let word = ahead.word()?.to_ascii_lowercase();
+        let first = match word.as_str() {
+            "am" | "a" => 0,
+            "pm" | "p" => 12,
+            _ => return None,
+        };
+        if word.len() == 1 {
+            if !ahead.sign('.') || !ahead.word()?.eq_ignore_ascii_case("m") {
+                return None;
+            }
+            ahead.sign('.');
+        }
+        Some(first)
+    })
 }

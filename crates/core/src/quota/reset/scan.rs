@@ -10,9 +10,10 @@ pub(super) enum Token<'a> {
 }
 
 impl Token<'_> {
-    pub(super) fn is_any(self, words: &[&str]) -> bool {
+    /// Whether it is one of the words, which are separated by blanks.
+    pub(super) fn is_any(self, words: &str) -> bool {
         match self {
-            Self::Word(word) => words.iter().any(|known| word.eq_ignore_ascii_case(known)),
+            Self::Word(word) => words.split(' ').any(|known| word.eq_ignore_ascii_case(known)),
             Self::Digits(_) | Self::Sign(_) => false,
         }
     }
@@ -42,8 +43,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// A position in the tokens. A function that does not match works on a copy and leaves the cursor
-/// unchanged.
+/// A position in the tokens. What does not match leaves the cursor unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a [Token<'a>],
@@ -52,6 +52,14 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(rest: &'a [Token<'a>]) -> Self {
         Self { rest }
+    }
+
+    /// Consumes what `read` understands, or nothing.
+    pub(super) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let mut ahead = *self;
+        let found = read(&mut ahead)?;
+        *self = ahead;
+        Some(found)
     }
 
     /// Skips at most `most` matching tokens and returns how many.
@@ -95,20 +103,15 @@ impl<'a> Cursor<'a> {
 
     /// A number of one or two digits: an hour, a day, a month.
     pub(super) fn small(&mut self) -> Option<i8> {
-        let mut ahead = *self;
-        let number = ahead.digits().filter(|digits| digits.len() <= 2)?.parse().ok()?;
-        *self = ahead;
-        Some(number)
+        self.attempt(|ahead| ahead.digits().filter(|digits| digits.len() <= 2)?.parse().ok())
     }
 
     /// `37` or `3.5`, in thousandths; further digits are dropped.
     pub(super) fn thousandths(&mut self) -> Option<i64> {
-        let mut ahead = *self;
-        let whole: i64 = ahead.digits().filter(|digits| digits.len() <= 9)?.parse().ok()?;
-        *self = ahead;
-        let part = if ahead.sign('.') { ahead.digits() } else { None };
+        let is_short = |digits: &&str| digits.len() <= 9;
+        let whole: i64 = self.attempt(|ahead| ahead.digits().filter(is_short)?.parse().ok())?;
+        let part = self.attempt(|ahead| ahead.sign('.').then(|| ahead.digits())?);
         let part = part.map_or(0, |digits| {
-            *self = ahead;
             let padded = format!("{digits:0<3}");
             padded[..3].parse().expect("three digits are a number")
         });
@@ -121,13 +124,9 @@ impl<'a> Cursor<'a> {
         const BYTES: usize = 64;
         let mut name = self.word()?.to_owned();
         for _ in 1..PARTS {
-            let mut ahead = *self;
-            let part = if ahead.sign('/') { ahead.word() } else { None };
-            let Some(part) = part else {
-                break;
-            };
+            let part = self.attempt(|ahead| ahead.sign('/').then(|| ahead.word())?);
+            let Some(part) = part else { break };
             name = format!("{name}/{part}");
-            *self = ahead;
         }
         (name.len() <= BYTES).then_some(name)
     }
