@@ -137,44 +137,29 @@ impl Subtask {
     #[must_use]
     pub fn size_problems(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        if self.estimate_minutes == 0 {
-            reasons.push("it has no estimate".to_owned());
-        }
-        if self.estimate_minutes > MAX_MINUTES {
-            let (is, most) = (proposal::hours(self.estimate_minutes), proposal::hours(MAX_MINUTES));
-            reasons.push(format!("it takes {is}, more than the limit of {most}"));
-        }
+        let mut add = |is_so: bool, reason: String| reasons.extend(is_so.then_some(reason));
+        let (minutes, review) = (self.estimate_minutes, self.review_minutes);
+        add(minutes == 0, "it has no estimate".to_owned());
+        let (is, most) = (proposal::hours(minutes), proposal::hours(MAX_MINUTES));
+        add(minutes > MAX_MINUTES, format!("it takes {is}, more than the limit of {most}"));
         let files: BTreeSet<&str> = self.files.iter().map(|path| path.trim()).collect();
-        if files.len() > MAX_FILES {
-            reasons.push(format!(
-                "it touches {} files, more than the limit of {MAX_FILES}",
-                files.len()
-            ));
-        }
-        if let Some(path) = files.iter().find(|path| !is_file(path)) {
-            reasons
-                .push(format!("`{path}` is not a single file, so the number of files is unknown"));
-        }
-        if self.files.is_empty() {
-            reasons.push("it does not name the files that it touches".to_owned());
-        }
-        match self.purposes.iter().filter(|why| !why.trim().is_empty()).count() {
-            0 => reasons.push("it does not name its purpose".to_owned()),
-            MAX_PURPOSES => {}
-            more => reasons.push(format!("it has {more} purposes, more than the limit of one")),
-        }
-        if self.tested_by.trim().is_empty() {
-            reasons.push("it cannot be tested in isolation".to_owned());
-        }
-        if self.review_minutes == 0 {
-            reasons.push("it has no estimate for its review".to_owned());
-        }
-        if self.review_minutes > MAX_REVIEW_MINUTES {
-            reasons.push(format!(
-                "its review takes {}min, more than the limit of {MAX_REVIEW_MINUTES}min",
-                self.review_minutes
-            ));
-        }
+        let count = files.len();
+        let reason = format!("it touches {count} files, more than the limit of {MAX_FILES}");
+        add(count > MAX_FILES, reason);
+        let odd = files.iter().find(|path| !is_file(path)).copied();
+        let path = odd.unwrap_or_default();
+        let reason = format!("`{path}` is not a single file, so the number of files is unknown");
+        add(odd.is_some(), reason);
+        add(self.files.is_empty(), "it does not name the files that it touches".to_owned());
+        let purposes = self.purposes.iter().filter(|why| !why.trim().is_empty()).count();
+        add(purposes == 0, "it does not name its purpose".to_owned());
+        let reason = format!("it has {purposes} purposes, more than the limit of one");
+        add(purposes > MAX_PURPOSES, reason);
+        add(self.tested_by.trim().is_empty(), "it cannot be tested in isolation".to_owned());
+        add(review == 0, "it has no estimate for its review".to_owned());
+        let most = MAX_REVIEW_MINUTES;
+        let reason = format!("its review takes {review}min, more than the limit of {most}min");
+        add(review > most, reason);
         reasons
     }
 }
@@ -308,14 +293,15 @@ impl Plan {
         count("risks", self.risks.len(), limits::PLAN_ITEMS);
         for subtask in &self.subtasks {
             let most = limits::PLAN_ITEMS;
-            count(&format!("files of `{}`", clip(&subtask.id)), subtask.files.len(), 2 * most);
-            count(&format!("purposes of `{}`", clip(&subtask.id)), subtask.purposes.len(), most);
-            count(&format!("criteria of `{}`", clip(&subtask.id)), subtask.acceptance.len(), most);
-            count(
-                &format!("tags of `{}`", clip(&subtask.id)),
-                subtask.tags.len(),
-                limits::TAGS / 2,
-            );
+            let lists = [
+                ("files", &subtask.files, 2 * most),
+                ("purposes", &subtask.purposes, most),
+                ("criteria", &subtask.acceptance, most),
+                ("tags", &subtask.tags, limits::TAGS / 2),
+            ];
+            for (what, list, most) in lists {
+                count(&format!("{what} of `{}`", clip(&subtask.id)), list.len(), most);
+            }
         }
         for (place, text, most) in self.texts() {
             if text.len() > most {

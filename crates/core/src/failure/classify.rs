@@ -118,54 +118,35 @@ impl<'a> RunFacts<'a> {
     }
 
     fn by_end_cause(&self) -> Option<Finding> {
-        let failure = |outcome, class, detail: &str| Some(Finding::failure(outcome, class, detail));
-        match &self.receipt.ended {
-            EndCause::Completed | EndCause::Hopeless => None,
+        use FailureClass::{Budget, Env, Infra, ModelLoop, Policy, Setup, Stall};
+        use Outcome::{Crashed, NeedsPerson, OverBudget, Stalled, Transient};
+        let stopped;
+        let (outcome, class, detail) = match &self.receipt.ended {
+            EndCause::Completed | EndCause::Hopeless => return None,
             EndCause::NotPrepared { detail, class } => match class {
-                PrepareFault::Environment => failure(Outcome::Transient, FailureClass::Env, detail),
-                PrepareFault::Setup => failure(Outcome::Crashed, FailureClass::Setup, detail),
+                PrepareFault::Environment => (Transient, Env, detail.as_str()),
+                PrepareFault::Setup => (Crashed, Setup, detail.as_str()),
                 // A person must decide which side is right before an agent continues.
-                PrepareFault::Diverged => {
-                    failure(Outcome::NeedsPerson, FailureClass::Setup, detail)
-                }
+                PrepareFault::Diverged => (NeedsPerson, Setup, detail.as_str()),
             },
-            EndCause::NotStarted { detail } => {
-                failure(Outcome::Transient, FailureClass::Env, detail)
-            }
-            // An agent that asked a question and then waits is not stuck; its question is the
-            // result.
-            EndCause::TimedOut => self.question().or_else(|| {
-                failure(Outcome::Stalled, FailureClass::Stall, "the run exceeded its time limit")
-            }),
-            EndCause::Stalled => self.question().or_else(|| {
-                failure(
-                    Outcome::Stalled,
-                    FailureClass::Stall,
-                    "the agent was silent and idle for too long",
-                )
-            }),
-            EndCause::OverBudget { detail } => {
-                failure(Outcome::OverBudget, FailureClass::Budget, detail)
-            }
+            EndCause::NotStarted { detail } => (Transient, Env, detail.as_str()),
+            EndCause::TimedOut => (Stalled, Stall, "the run exceeded its time limit"),
+            EndCause::Stalled => (Stalled, Stall, "the agent was silent and idle for too long"),
+            EndCause::OverBudget { detail } => (OverBudget, Budget, detail.as_str()),
             // Takes precedence over a question, because the person who answers must see what the
             // agent did.
-            EndCause::NotAllowed { request } => {
-                failure(Outcome::NeedsPerson, FailureClass::Policy, request)
-            }
-            EndCause::Loop { summary } => {
-                failure(Outcome::NeedsPerson, FailureClass::ModelLoop, summary)
-            }
+            EndCause::NotAllowed { request } => (NeedsPerson, Policy, request.as_str()),
+            EndCause::Loop { summary } => (NeedsPerson, ModelLoop, summary.as_str()),
             EndCause::Stopped { by } => {
-                let detail = format!("the run was stopped by {}", start_of(by, 200));
-                failure(Outcome::Transient, FailureClass::Infra, &detail)
+                stopped = format!("the run was stopped by {}", start_of(by, 200));
+                (Transient, Infra, stopped.as_str())
             }
-            EndCause::LeaseLost => {
-                failure(Outcome::Transient, FailureClass::Infra, "the run lost its lease")
-            }
-            EndCause::KeeperLost => {
-                failure(Outcome::Transient, FailureClass::Infra, "the run lost its keeper")
-            }
-        }
+            EndCause::LeaseLost => (Transient, Infra, "the run lost its lease"),
+            EndCause::KeeperLost => (Transient, Infra, "the run lost its keeper"),
+        };
+        // An agent that asked a question and then waits is not stuck; its question is the result.
+        let question = (outcome == Stalled).then(|| self.question()).flatten();
+        question.or_else(|| Some(Finding::failure(outcome, class, detail)))
     }
 
     fn reports(&self) -> &'a [AgentReport] {

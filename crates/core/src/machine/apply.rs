@@ -2,7 +2,7 @@
 
 use super::allowed::asks_who;
 use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate};
-use super::env::{TaskEnv, TransitionContext};
+use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::Actor;
 use super::fold;
 use super::plan::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
@@ -15,6 +15,7 @@ use crate::lifecycle::{
     RoleId, State, StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
+use crate::time::Instant;
 
 /// What brings a move about.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +26,22 @@ pub(super) struct Cause<'a> {
     pub(super) run_ended: bool,
 }
 
+impl<'a> Cause<'a> {
+    /// A move that no outcome leads to.
+    pub(super) fn by(actor: &'a Actor, fields: &'a Fields, now: Instant) -> Self {
+        let context = TransitionContext { actor, now, outcome: None };
+        Self { context, fields, run_ended: false }
+    }
+}
+
 /// Takes a row, or says what stands against it. The task is as it was before, plus what the event
 /// itself changed.
 pub(super) fn take(
-    lifecycle: &Lifecycle,
-    old: &Task,
+    at: Moment<'_>,
     row: &Transition,
     cause: &Cause<'_>,
 ) -> Result<TaskUpdate, Vec<FieldError>> {
+    let Moment { lifecycle, task: old, .. } = at;
     let mut task = old.clone();
     let own =
         |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
@@ -47,15 +56,9 @@ pub(super) fn take(
     if let Some(counter) = diverted {
         apply(&mut task, &lifecycle.counter(counter).changes, cause);
     }
-    let to = match diverted.and_then(|counter| lifecycle.counter(counter).then) {
-        Some(then) => Some(then),
-        None => resolve(row.to, old),
-    };
-    let Some(to) = to else {
-        errors.push(FieldError {
-            field: "to".to_owned(),
-            message: "there is no earlier state to go back to".to_owned(),
-        });
+    let then = diverted.and_then(|counter| lifecycle.counter(counter).then);
+    let Some(to) = then.or_else(|| resolve(row.to, old)) else {
+        errors.push(FieldError::new("to", "there is no earlier state to go back to"));
         return Err(errors);
     };
     errors.extend(unmet(&lifecycle.state(to).requires, &TaskEnv { task: &task, context: None }));
@@ -70,10 +73,9 @@ pub(super) fn take(
     }
     let keeps = &row.changes.keeps;
     let artifacts = keeps.iter().filter_map(|name| kept(name, &task.fields)).collect();
-    let mut step = enter(lifecycle, old, task, to, cause);
-    step.record = Some(record(lifecycle, Some(old), &step.task, &row.trigger, cause.context.actor));
-    step.artifacts = artifacts;
-    Ok(step)
+    let step = enter(at, task, to, cause);
+    let record = at.record(&step.task, &row.trigger, cause.context.actor);
+    Ok(TaskUpdate { record: Some(record), artifacts, ..step })
 }
 
 /// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody
@@ -98,20 +100,16 @@ fn kept(name: &str, fields: &Fields) -> Option<Artifact> {
     fields.get(name).map(|value| Artifact { name: name.to_owned(), value: value.clone() })
 }
 
-/// The record of a step that has been worked out.
-pub(super) fn record(
-    lifecycle: &Lifecycle,
-    old: Option<&Task>,
-    new: &Task,
-    trigger: &str,
-    actor: &Actor,
-) -> Record {
-    Record {
-        from: old.map(|old| lifecycle.state(old.state).name.clone()),
-        to: lifecycle.state(new.state).name.clone(),
-        trigger: trigger.to_owned(),
-        actor: actor.clone(),
-        fields: fold::changes(lifecycle, old, new),
+impl Moment<'_> {
+    /// The record of a step that has been worked out.
+    pub(super) fn record(self, new: &Task, trigger: &str, actor: &Actor) -> Record {
+        Record {
+            from: Some(self.state().name.clone()),
+            to: self.lifecycle.state(new.state).name.clone(),
+            trigger: trigger.to_owned(),
+            actor: actor.clone(),
+            fields: fold::changes(self.lifecycle, Some(self.task), new),
+        }
     }
 }
 
@@ -145,25 +143,25 @@ pub(super) fn patch(
             Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
             Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
             None => {
-                let known = lifecycle.fields.keys().map(String::as_str);
-                Err(format!(
-                    "the lifecycle {} has no such field; {}",
-                    lifecycle.id,
-                    suggestion(name, known)
-                ))
+                let hint = suggestion(name, lifecycle.fields.keys().map(String::as_str));
+                Err(format!("the lifecycle {} has no such field; {hint}", lifecycle.id))
             }
         };
         match checked {
-            Err(message) => errors.push(FieldError { field: name.clone(), message }),
-            Ok(()) if value.is_null() => {
-                fields.remove(name);
-            }
-            Ok(()) => {
-                fields.insert(name.clone(), value.clone());
-            }
+            Err(message) => errors.push(FieldError::new(name, message)),
+            Ok(()) => put(fields, name, value),
         }
     }
     errors
+}
+
+/// Sets a field; null removes it.
+pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
+    if value.is_null() {
+        fields.remove(name);
+    } else {
+        fields.insert(name.to_owned(), value.clone());
+    }
 }
 
 /// Who may give a field its value.
@@ -187,26 +185,21 @@ fn depth(value: &Value, reached: usize) -> usize {
     if reached > limits::FIELD_DEPTH {
         return reached;
     }
-    match value {
-        Value::Array(items) => {
-            items.iter().map(|item| depth(item, reached + 1)).max().unwrap_or(reached)
-        }
-        Value::Object(members) => {
-            members.values().map(|item| depth(item, reached + 1)).max().unwrap_or(reached)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => reached,
-    }
+    let below = |item: &Value| depth(item, reached + 1);
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(below).max(),
+        Value::Object(members) => members.values().map(below).max(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    };
+    deepest.unwrap_or(reached)
 }
 
 pub(super) fn too_large(fields: &Fields) -> Option<FieldError> {
     let bytes: usize = fields.iter().map(|(name, value)| name.len() + weight(value)).sum();
-    (bytes > limits::FIELDS_BYTES).then(|| FieldError {
-        field: "fields".to_owned(),
-        message: format!(
-            "all fields together are larger than {} KiB; put long text into a file",
-            limits::FIELDS_BYTES / 1024
-        ),
-    })
+    let most = limits::FIELDS_BYTES / 1024;
+    let message =
+        format!("all fields together are larger than {most} KiB; put long text into a file");
+    (bytes > limits::FIELDS_BYTES).then(|| FieldError::new("fields", message))
 }
 
 fn weight(value: &Value) -> usize {
@@ -246,10 +239,8 @@ fn count(
         let full = counter.limit.is_some_and(|limit| count.used() >= limit);
         if full && counter.then.is_none() {
             let limit = counter.limit.unwrap_or_default();
-            errors.push(FieldError {
-                field: counter.name.clone(),
-                message: format!("has reached its limit of {limit}"),
-            });
+            let message = format!("has reached its limit of {limit}");
+            errors.push(FieldError::new(&counter.name, message));
         }
         if !full {
             count.total = count.total.saturating_add(1);
@@ -273,11 +264,7 @@ fn apply(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
         }
     }
     for (name, value) in &changes.set {
-        if value.is_null() {
-            task.fields.remove(name);
-        } else {
-            task.fields.insert(name.clone(), value.clone());
-        }
+        put(&mut task.fields, name, value);
     }
     let seen = TaskEnv { task, context: Some(cause.context) };
     let computed: Vec<(String, Value)> = changes
@@ -297,15 +284,9 @@ pub(super) fn resolve(target: TransitionTarget, task: &Task) -> Option<StateId> 
 }
 
 /// Brings the task into a state and works out what that entails.
-fn enter(
-    lifecycle: &Lifecycle,
-    old: &Task,
-    mut task: Task,
-    to: StateId,
-    cause: &Cause<'_>,
-) -> TaskUpdate {
-    let now = cause.context.now;
-    let (left, entered) = (lifecycle.state(old.state), lifecycle.state(to));
+fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> TaskUpdate {
+    let Moment { lifecycle, task: old, now } = at;
+    let (left, entered) = (at.state(), lifecycle.state(to));
     let moved = old.state != to;
     task.state = to;
     task.version = old.version + 1;
@@ -328,12 +309,13 @@ fn enter(
     {
         effects.push(Effect::Stop { epoch: lease.epoch });
     }
+    let next = Moment { task: &task, ..at };
     if moved {
-        effects.extend(entry_effects(lifecycle, &task, now));
+        effects.extend(entry_effects(next));
     } else {
-        effects.extend(effects_in_place(lifecycle, old, &task, now));
+        effects.extend(effects_in_place(at, next));
     }
-    let timers = plan_timers(lifecycle, old, &task, now);
+    let timers = plan_timers(at, &task);
     let decision = DecisionChange {
         settles: moved && asks_people(left),
         opens: moved.then(|| open_decision(lifecycle, &task)).flatten(),

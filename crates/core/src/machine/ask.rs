@@ -3,59 +3,48 @@
 use super::allowed::allowed;
 use super::apply::{Cause, take};
 use super::effect::TaskUpdate;
-use super::env::TransitionContext;
+use super::env::Moment;
 use super::event::{Actor, TransitionRequest};
 use super::plan::due;
 use super::reject::{FieldError, RejectReason, Rejected};
-use super::task::Task;
+use super::task::{Lease, Task};
 use crate::lifecycle::contract::Trigger;
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
-use crate::time::Instant;
 
-pub(super) fn ask(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    ask: &TransitionRequest,
-    now: Instant,
-) -> Result<TaskUpdate, Rejected> {
-    try_rows(lifecycle, task, ask, now).map_err(|rejected| {
+pub(super) fn ask(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejected> {
+    try_rows(at, ask).map_err(|rejected| {
+        let Moment { lifecycle, task, now } = at;
         let refused = ask.to.as_deref().and_then(|to| lifecycle.find_state(to));
         let refused = refused.map(|id| lifecycle.state(id).name.as_str());
         let mut instead = allowed(lifecycle, task, &ask.actor, now);
         instead.retain(|name| Some(name.as_str()) != refused);
-        rejected.allowing(instead)
+        Rejected { allowed: instead, ..rejected }
     })
 }
 
-fn try_rows(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    ask: &TransitionRequest,
-    now: Instant,
-) -> Result<TaskUpdate, Rejected> {
-    fresh(task, ask)?;
-    let role = role_of(lifecycle, &ask.actor)?;
-    let rows = matching(lifecycle, task, ask)?;
+fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejected> {
+    fresh(at.task, ask)?;
+    let role = role_of(at.lifecycle, &ask.actor)?;
+    let rows = matching(at, ask)?;
     let mine: Vec<&Transition> =
         rows.iter().copied().filter(|row| row.roles.contains(&role)).collect();
     if mine.is_empty() {
-        return Err(forbidden(lifecycle, ask, &rows));
+        return Err(forbidden(at.lifecycle, ask, &rows));
     }
-    let context = TransitionContext { actor: &ask.actor, now, outcome: None };
-    let cause = Cause { context, fields: &ask.fields, run_ended: false };
+    let cause = Cause::by(&ask.actor, &ask.fields, at.now);
     let mut refusals: Vec<Vec<FieldError>> = Vec::new();
     for row in mine {
-        let tried = match too_soon(task, row, now) {
+        let tried = match too_soon(at, row) {
             Some(error) => Err(vec![error]),
-            None => take(lifecycle, task, row, &cause),
+            None => take(at, row, &cause),
         };
         match tried {
             Ok(step) => return Ok(step),
             Err(errors) => refusals.push(errors),
         }
     }
-    Err(Rejected { why: RejectReason::Invalid, errors: nearest(refusals), allowed: Vec::new() })
+    Err(Rejected::invalid(nearest(refusals)))
 }
 
 /// Of several ways that are all refused, people are told what they lack for the one that lacks
@@ -72,34 +61,26 @@ fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
 }
 
 /// What the clock or another task has to do first.
-fn too_soon(task: &Task, row: &Transition, now: Instant) -> Option<FieldError> {
-    let error = |field: &str, message| Some(FieldError { field: field.to_owned(), message });
+fn too_soon(at: Moment<'_>, row: &Transition) -> Option<FieldError> {
+    let Moment { task, now, .. } = at;
     let due = row.timeout.map(|bound| due(task, bound.time, bound.since));
     if let Some(due) = due.filter(|due| *due > now) {
-        return error("to", format!("is not due before {due}"));
+        return Some(FieldError::new("to", format!("is not due before {due}")));
     }
     if row.trigger != Trigger::Claim.name() {
         return None;
     }
     if task.open_needs > 0 {
-        return error(
-            "needs",
-            format!("{} of the tasks it waits for are not done", task.open_needs),
-        );
+        let message = format!("{} of the tasks it waits for are not done", task.open_needs);
+        return Some(FieldError::new("needs", message));
     }
     let later = task.not_before.filter(|at| *at > now)?;
-    error("notBefore", format!("is not to start before {later}"))
+    Some(FieldError::new("notBefore", format!("is not to start before {later}")))
 }
 
 fn fresh(task: &Task, ask: &TransitionRequest) -> Result<(), Rejected> {
-    if let Some(epoch) = ask.epoch
-        && task.lease.as_ref().map(|lease| lease.epoch) != Some(epoch)
-    {
-        return Err(Rejected::one(
-            RejectReason::StaleLease,
-            "epoch",
-            format!("{epoch} is not the current lease of {}", task.id),
-        ));
+    if let Some(epoch) = ask.epoch {
+        lease_of(task, epoch)?;
     }
     match ask.version {
         Some(seen) if seen != task.version => {
@@ -113,6 +94,15 @@ fn fresh(task: &Task, ask: &TransitionRequest) -> Result<(), Rejected> {
     }
 }
 
+/// The lease of the run with this epoch, if it is the current one.
+pub(super) fn lease_of(task: &Task, epoch: i64) -> Result<&Lease, Rejected> {
+    let lease = task.lease.as_ref().filter(|lease| lease.epoch == epoch);
+    lease.ok_or_else(|| {
+        let message = format!("{epoch} is not the current lease of {}", task.id);
+        Rejected::one(RejectReason::StaleLease, "epoch", message)
+    })
+}
+
 /// The actor's role, if the lifecycle has it.
 pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Rejected> {
     lifecycle.find_role(&actor.role).ok_or_else(|| {
@@ -124,23 +114,15 @@ pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Re
 }
 
 /// The rows that lead where it is asked to go, whoever may take them.
-fn matching<'a>(
-    lifecycle: &'a Lifecycle,
-    task: &Task,
-    ask: &TransitionRequest,
-) -> Result<Vec<&'a Transition>, Rejected> {
-    let here = lifecycle.state(task.state);
+fn matching<'a>(at: Moment<'a>, ask: &TransitionRequest) -> Result<Vec<&'a Transition>, Rejected> {
+    let (task, here) = (at.task, at.state());
+    let refuse = |message: &str| Err(Rejected::one(RejectReason::Invalid, "to", message));
     if here.terminal {
-        let message = format!("{} is {} and stays so", task.id, here.name);
-        return Err(Rejected::one(RejectReason::Invalid, "to", message));
+        return refuse(&format!("{} is {} and stays so", task.id, here.name));
     }
-    let goal = ask.to.as_deref().map(|to| goal(lifecycle, to)).transpose()?;
+    let goal = ask.to.as_deref().map(|to| goal(at.lifecycle, to)).transpose()?;
     if goal.is_none() && ask.trigger.is_none() {
-        return Err(Rejected::one(
-            RejectReason::Invalid,
-            "to",
-            "say where to: a state or a trigger",
-        ));
+        return refuse("say where to: a state or a trigger");
     }
     let leads_there = |row: &&Transition| match goal {
         None => true,
@@ -152,8 +134,7 @@ fn matching<'a>(
     };
     let triggered =
         |row: &&Transition| ask.trigger.as_ref().is_none_or(|trigger| *trigger == row.trigger);
-    let rows: Vec<&Transition> =
-        lifecycle.exits(task.state).filter(leads_there).filter(triggered).collect();
+    let rows: Vec<&Transition> = at.exits().filter(leads_there).filter(triggered).collect();
     if rows.is_empty() {
         let wanted = match (&ask.to, &ask.trigger) {
             (Some(to), Some(trigger)) => format!("to {to} by `{}`", clip(trigger)),
@@ -161,11 +142,7 @@ fn matching<'a>(
             (None, Some(trigger)) => format!("by `{}`", clip(trigger)),
             (None, None) => String::new(),
         };
-        return Err(Rejected::one(
-            RejectReason::Invalid,
-            "to",
-            format!("there is no way from {} {wanted}", here.name),
-        ));
+        return refuse(&format!("there is no way from {} {wanted}", here.name));
     }
     Ok(rows)
 }
@@ -184,13 +161,8 @@ fn goal(lifecycle: &Lifecycle, name: &str) -> Result<TransitionTarget, Rejected>
         .map(|state| state.name.as_str())
         .collect();
     let message = if members.is_empty() {
-        let known = lifecycle.states.iter().map(|state| state.name.as_str());
-        format!(
-            "the lifecycle {} has no state `{}`; {}",
-            lifecycle.id,
-            clip(name),
-            suggestion(name, known)
-        )
+        let hint = suggestion(name, lifecycle.states.iter().map(|state| state.name.as_str()));
+        format!("the lifecycle {} has no state `{}`; {hint}", lifecycle.id, clip(name))
     } else {
         format!("`{name}` is a group; say which: {}", members.join(", "))
     };

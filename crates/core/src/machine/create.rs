@@ -1,10 +1,11 @@
 //! The birth of a task.
 
-use super::apply::{may_give, patch, quiet, record, too_large, unmet};
+use super::apply::{may_give, patch, quiet, too_large, unmet};
 use super::ask::role_of;
-use super::effect::{DecisionChange, TaskUpdate};
-use super::env::TaskEnv;
+use super::effect::{DecisionChange, Record, TaskUpdate};
+use super::env::{Moment, TaskEnv};
 use super::event::Actor;
+use super::fold;
 use super::plan::{entry_effects, open_decision, timers};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{CounterValue, Spent, Task};
@@ -115,13 +116,19 @@ fn born(
     errors.extend(too_large(&task.fields));
     errors.extend(unmet(&lifecycle.state(state).requires, &TaskEnv { task: &task, context: None }));
     if !errors.is_empty() {
-        return Err(Rejected { why: RejectReason::Invalid, errors, allowed: Vec::new() });
+        return Err(Rejected::invalid(errors));
     }
-    let timers = timers(lifecycle, &task, now);
-    let record = record(lifecycle, None, &task, trigger, actor);
-    let state = lifecycle.state(state);
+    let at = Moment { lifecycle, task: &task, now };
+    let timers = timers(at);
+    let record = Record {
+        from: None,
+        to: at.state().name.clone(),
+        trigger: trigger.to_owned(),
+        actor: actor.clone(),
+        fields: fold::changes(lifecycle, None, &task),
+    };
     // What has ended elsewhere is not told again.
-    let effects = if state.terminal { Vec::new() } else { entry_effects(lifecycle, &task, now) };
+    let effects = if at.state().terminal { Vec::new() } else { entry_effects(at) };
     let opens = open_decision(lifecycle, &task);
     Ok(TaskUpdate {
         record: Some(record),
@@ -136,8 +143,7 @@ fn born(
 fn wrong_text(new: &NewTask) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut refuse = |field: &str, is_wrong: bool, message: String| {
-        let field = field.to_owned();
-        errors.extend(is_wrong.then_some(FieldError { field, message }));
+        errors.extend(is_wrong.then(|| FieldError::new(field, message)));
     };
     let (title, body, bytes) = (&new.title, &new.body, limits::NAME_BYTES);
     refuse("title", title.trim().is_empty(), "a task needs a title".to_owned());

@@ -2,11 +2,30 @@
 
 use std::borrow::Cow;
 
-use crate::lifecycle::Outcome;
 use crate::lifecycle::expr::{Env, ResolvedName, Value};
+use crate::lifecycle::{Lifecycle, Outcome, State, Transition};
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
+
+/// A task when something happens to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub(super) lifecycle: &'a Lifecycle,
+    pub(super) task: &'a Task,
+    pub(super) now: Instant,
+}
+
+impl<'a> Moment<'a> {
+    pub(super) fn state(self) -> &'a State {
+        self.lifecycle.state(self.task.state)
+    }
+
+    /// The rows that lead out of the task's state.
+    pub(super) fn exits(self) -> impl Iterator<Item = &'a Transition> {
+        self.lifecycle.exits(self.task.state)
+    }
+}
 
 /// The move in whose light an expression is read.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,7 @@
 //! Records hold every change of a task by name. `changes` writes them, `fold` reads them back, and
 //! whoever compares the two finds out about a row that was changed behind the history's back.
 
+use super::apply::put;
 use super::effect::Record;
 use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
@@ -40,11 +41,7 @@ pub fn fold<'a>(records: impl IntoIterator<Item = (i64, &'a Record)>) -> Result<
         folded.version = seq;
         folded.state.clone_from(&record.to);
         for (name, value) in &record.fields {
-            if value.is_null() {
-                folded.attributes.remove(name);
-            } else {
-                folded.attributes.insert(name.clone(), value.clone());
-            }
+            put(&mut folded.attributes, name, value);
         }
     }
     Ok(folded)

@@ -16,29 +16,22 @@ pub struct Broken(pub String);
 pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
     let broken = |what: String| Err(Broken(what));
     let Some(state) = lifecycle.states.get(usize::from(task.state.0)) else {
-        return broken(format!(
-            "its state {} is not in the lifecycle {}",
-            task.state.0, lifecycle.id
-        ));
+        let number = task.state.0;
+        return broken(format!("its state {number} is not in the lifecycle {}", lifecycle.id));
     };
     if let Some(error) = unmet(&state.requires, &TaskEnv { task, context: None }).next() {
         return broken(format!("in {} without {}: {}", state.name, error.field, error.message));
     }
     if state.remembers != task.prior.is_some() {
-        return broken(format!(
-            "in {}, where it came from is {}",
-            state.name,
-            if state.remembers { "lost" } else { "kept for nothing" }
-        ));
+        let prior = if state.remembers { "lost" } else { "kept for nothing" };
+        return broken(format!("in {}, where it came from is {prior}", state.name));
     }
-    if task.version < 1 || task.entered < 1 || task.entered > task.version {
-        return broken(format!(
-            "version {} does not fit its entry at {}",
-            task.version, task.entered
-        ));
+    let Task { version, entered, epoch, .. } = task;
+    if *version < 1 || *entered < 1 || entered > version {
+        return broken(format!("version {version} does not fit its entry at {entered}"));
     }
-    if task.epoch < 0 || task.epoch.max(task.version) == i64::MAX {
-        return broken(format!("nothing follows version {}, epoch {}", task.version, task.epoch));
+    if *epoch < 0 || epoch.max(version) == &i64::MAX {
+        return broken(format!("nothing follows version {version}, epoch {epoch}"));
     }
     if task.open_needs < 0 {
         return broken(format!("waits for {} tasks", task.open_needs));
@@ -53,12 +46,8 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
     for (counter, count) in lifecycle.counters.iter().zip(&task.counters) {
         let beyond = counter.limit.is_some_and(|limit| count.used() > limit);
         if beyond || count.renewed_at > count.total {
-            return broken(format!(
-                "its counter {} stands at {} of {:?}",
-                counter.name,
-                count.used(),
-                counter.limit
-            ));
+            let (name, used, limit) = (&counter.name, count.used(), counter.limit);
+            return broken(format!("its counter {name} stands at {used} of {limit:?}"));
         }
     }
     match &task.lease {

@@ -1,8 +1,8 @@
 //! An activity has ended: where its outcome leads.
 
-use super::apply::{Cause, patch, record, take, too_large, unmet};
+use super::apply::{Cause, patch, take, too_large, unmet};
 use super::effect::{Effect, TaskUpdate};
-use super::env::{TaskEnv, TransitionContext};
+use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::{ActivityReport, Actor};
 use super::fold;
 use super::plan::{in_place, plan_timers};
@@ -10,7 +10,7 @@ use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
 use crate::lifecycle::expr::{Fields, MAX_JOINED_BYTES};
 use crate::lifecycle::problem::suggestion;
-use crate::lifecycle::{Activity, Lifecycle, Outcome, RoleId, Route, Transition};
+use crate::lifecycle::{Activity, Outcome, RoleId, Route, Transition};
 use crate::time::Instant;
 
 /// How an activity ended, whoever tells it.
@@ -28,13 +28,8 @@ pub(super) struct End<'a> {
 
 /// An activity that needs no lease has ended: a panel, a check, a merge. Agents report by the end
 /// of their run.
-pub(super) fn report(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    report: &ActivityReport,
-    now: Instant,
-) -> Result<TaskUpdate, Rejected> {
-    let state = lifecycle.state(task.state);
+pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpdate, Rejected> {
+    let state = at.state();
     let does = state.does.as_ref().filter(|does| match does.activity {
         Activity::Agent | Activity::Human => false,
         Activity::Panel
@@ -64,58 +59,45 @@ pub(super) fn report(
         cost_micros: report.cost_micros,
         again_at: None,
     };
-    lead_on(lifecycle, task, &end, now)
+    lead_on(at, &end)
 }
 
 /// Counts what it has cost, and takes the move that the outcome leads to.
-pub(super) fn lead_on(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    end: &End<'_>,
-    now: Instant,
-) -> Result<TaskUpdate, Rejected> {
+pub(super) fn lead_on(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
+    let task = at.task;
     let spent = Spent {
         tokens: task.spent.tokens.saturating_add(end.tokens.max(0)),
         cost_micros: task.spent.cost_micros.saturating_add(end.cost_micros.max(0)),
         ..task.spent
     };
-    let mut step = lead(lifecycle, &Task { spent, ..task.clone() }, end, now)?;
+    let mut step = lead(Moment { task: &Task { spent, ..task.clone() }, ..at }, end)?;
     if let Some(record) = &mut step.record {
         // The cost is part of this change, so it is told from the task as it was before.
-        record.fields = fold::changes(lifecycle, Some(task), &step.task);
+        record.fields = fold::changes(at.lifecycle, Some(task), &step.task);
     }
     Ok(step)
 }
 
 /// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an
 /// alarm, and the bounds of its state go on.
-fn lead(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    end: &End<'_>,
-    now: Instant,
-) -> Result<TaskUpdate, Rejected> {
-    let Some(does) = &lifecycle.state(task.state).does else {
-        return stay(lifecycle, task, end, now, None);
+fn lead(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
+    let Some(does) = &at.state().does else {
+        return stay(at, end, None);
     };
     let otherwise = does.otherwise.as_ref();
     match does.outcomes.get(&end.outcome) {
         Some(Route::Again) => {
             let again = (!end.of_run).then_some(Effect::Start { activity: does.activity });
-            stay(lifecycle, task, end, now, again)
+            stay(at, end, again)
         }
-        Some(Route::Trigger(trigger)) => {
-            follow(lifecycle, task, end, now, &[Some(trigger), otherwise])
-        }
-        None => follow(lifecycle, task, end, now, &[otherwise]),
+        Some(Route::Trigger(trigger)) => follow(at, end, &[Some(trigger), otherwise]),
+        None => follow(at, end, &[otherwise]),
     }
 }
 
 fn follow(
-    lifecycle: &Lifecycle,
-    task: &Task,
+    at: Moment<'_>,
     end: &End<'_>,
-    now: Instant,
     triggers: &[Option<&String>],
 ) -> Result<TaskUpdate, Rejected> {
     let actor = Actor::system();
@@ -127,14 +109,14 @@ fn follow(
                 errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
             detail = format!("{detail} ({})", reasons.join("; "));
         }
-        let context =
-            TransitionContext { actor: &actor, now, outcome: Some((end.outcome, &detail)) };
+        let outcome = Some((end.outcome, detail.as_str()));
+        let context = TransitionContext { actor: &actor, now: at.now, outcome };
         let cause = Cause { context, fields: end.fields, run_ended: end.of_run };
         let mine = |row: &&Transition| {
             row.timeout.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };
-        for row in lifecycle.exits(task.state).filter(mine) {
-            match take(lifecycle, task, row, &cause) {
+        for row in at.exits().filter(mine) {
+            match take(at, row, &cause) {
                 Ok(step) => {
                     return Ok(if end.of_run { with_outcome(step, end.outcome) } else { step });
                 }
@@ -142,7 +124,7 @@ fn follow(
             }
         }
     }
-    stay(lifecycle, task, end, now, Some(Effect::Alert))
+    stay(at, end, Some(Effect::Alert))
 }
 
 /// What an outcome has to say for itself; never nothing, and never a whole log.
@@ -158,28 +140,22 @@ fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
     step
 }
 
-fn stay(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    end: &End<'_>,
-    now: Instant,
-    effect: Option<Effect>,
-) -> Result<TaskUpdate, Rejected> {
-    let mut step = in_place(task, now);
-    let mut errors = patch(lifecycle, &mut step.task.fields, end.fields, |_| true);
+fn stay(at: Moment<'_>, end: &End<'_>, effect: Option<Effect>) -> Result<TaskUpdate, Rejected> {
+    let mut step = in_place(at.task, at.now);
+    let mut errors = patch(at.lifecycle, &mut step.task.fields, end.fields, |_| true);
     errors.extend(too_large(&step.task.fields));
-    let requires = &lifecycle.state(task.state).requires;
-    errors.extend(unmet(requires, &TaskEnv { task: &step.task, context: None }));
+    let seen = TaskEnv { task: &step.task, context: None };
+    errors.extend(unmet(&at.state().requires, &seen));
     if !errors.is_empty() {
-        return Err(Rejected { why: RejectReason::Invalid, errors, allowed: Vec::new() });
+        return Err(Rejected::invalid(errors));
     }
     let outcome = end.outcome.as_str();
     if end.of_run {
         step.ended_run = step.task.lease.take().map(|lease| (lease.epoch, outcome.to_owned()));
-        step.task.not_before = end.again_at.filter(|at| *at > now);
+        step.task.not_before = end.again_at.filter(|again| *again > at.now);
     }
-    step.timers = plan_timers(lifecycle, task, &step.task, now);
-    step.record = Some(record(lifecycle, Some(task), &step.task, outcome, &Actor::system()));
+    step.timers = plan_timers(at, &step.task);
+    step.record = Some(at.record(&step.task, outcome, &Actor::system()));
     step.effects.extend(effect);
     Ok(step)
 }

@@ -2,13 +2,12 @@
 
 use super::apply::quiet;
 use super::effect::{Effect, OpenDecision, TaskUpdate, Timer, TimerKind};
-use super::env::TaskEnv;
+use super::env::{Moment, TaskEnv};
 use super::task::Task;
 use super::wait::{WaitStatus, waits};
 use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{
-    Activity, EntryEffect, FieldDecl, Lifecycle, Since, State, StateId, StateKind, Timeout,
-    Transition,
+    Activity, EntryEffect, FieldDecl, Lifecycle, Since, State, StateKind, Timeout, Transition,
 };
 use crate::time::{Instant, Span};
 
@@ -17,8 +16,9 @@ pub(super) fn asks_people(state: &State) -> bool {
 }
 
 /// What comes with the entry into the state that the task is in now.
-pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Effect> {
-    let state = lifecycle.state(task.state);
+pub(super) fn entry_effects(at: Moment<'_>) -> Vec<Effect> {
+    let Moment { lifecycle, task, .. } = at;
+    let state = at.state();
     let does = state.does.as_ref().filter(|_| task.is_active(lifecycle));
     let start = does.and_then(|does| match does.activity {
         Activity::Agent | Activity::Human => None,
@@ -29,7 +29,7 @@ pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) ->
         | Activity::Capture => Some(Effect::Start { activity: does.activity }),
         // In a queue the last of what comes first starts it.
         Activity::Wait if state.kind == StateKind::Queued && task.open_needs > 0 => None,
-        Activity::Wait if rests(lifecycle, task, now) => None,
+        Activity::Wait if rests(at) => None,
         Activity::Wait => Some(Effect::Start { activity: does.activity }),
     });
     let own = state.on_entry.iter().filter_map(|effect| match effect {
@@ -43,21 +43,18 @@ pub(super) fn entry_effects(lifecycle: &Lifecycle, task: &Task, now: Instant) ->
 }
 
 /// A move that keeps its state may bring what the task waits for there.
-pub(super) fn effects_in_place(
-    lifecycle: &Lifecycle,
-    old: &Task,
-    task: &Task,
-    now: Instant,
-) -> Option<Effect> {
-    let begins = rests(lifecycle, old, now) && waits(lifecycle, task, now) == WaitStatus::Met;
+pub(super) fn effects_in_place(before: Moment<'_>, after: Moment<'_>) -> Option<Effect> {
+    let Moment { lifecycle, task, now } = after;
+    let begins = rests(before) && waits(lifecycle, task, now) == WaitStatus::Met;
     begins.then_some(Effect::Start { activity: Activity::Wait })
 }
 
 /// Whether a wait in a queue needs nobody who looks at it again and again: it is not over, and it
 /// is about fields that people and agents alone bring along with a move. What the system finds out
 /// by itself, such as the time, comes without one.
-fn rests(lifecycle: &Lifecycle, task: &Task, now: Instant) -> bool {
-    let state = lifecycle.state(task.state);
+fn rests(at: Moment<'_>) -> bool {
+    let Moment { lifecycle, task, now } = at;
+    let state = at.state();
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
     let is_brought = |name: &ResolvedName| match name.field() {
         Some(path) => {
@@ -91,26 +88,19 @@ pub(super) fn due(task: &Task, time: Span, since: Since) -> Instant {
 }
 
 /// The timers that the task needs in its state; `None` when neither before nor after there are any.
-pub(super) fn plan_timers(
-    lifecycle: &Lifecycle,
-    old: &Task,
-    task: &Task,
-    now: Instant,
-) -> Option<Vec<Timer>> {
-    let timers = timers(lifecycle, task, now);
-    let had = old.not_before.is_some() || has_timers(lifecycle, old.state);
+pub(super) fn plan_timers(before: Moment<'_>, task: &Task) -> Option<Vec<Timer>> {
+    let timers = timers(Moment { task, ..before });
+    let had = before.task.not_before.is_some()
+        || before.state().remind.is_some()
+        || before.exits().any(|row| row.timeout.is_some());
     (had || !timers.is_empty()).then_some(timers)
 }
 
-fn has_timers(lifecycle: &Lifecycle, state: StateId) -> bool {
-    lifecycle.state(state).remind.is_some()
-        || lifecycle.exits(state).any(|row| row.timeout.is_some())
-}
-
 /// Reminders come first: at the same time the last one is sent before a bound ends the stay.
-pub(super) fn timers(lifecycle: &Lifecycle, task: &Task, now: Instant) -> Vec<Timer> {
+pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
+    let Moment { lifecycle, task, now } = at;
     let mut timers = Vec::new();
-    if let Some(remind) = &lifecycle.state(task.state).remind {
+    if let Some(remind) = &at.state().remind {
         let seen = TaskEnv { task, context: None };
         let wanted = remind.when.as_ref().is_none_or(|when| when.holds(&seen));
         let ages = remind.after.iter().zip(0_u32..).filter(|_| wanted);

@@ -7,6 +7,12 @@ pub struct FieldError {
     pub message: String,
 }
 
+impl FieldError {
+    pub(super) fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), message: message.into() }
+    }
+}
+
 /// Why an event was refused. Surfaces choose their status by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectReason {
@@ -32,14 +38,11 @@ pub struct Rejected {
 impl Rejected {
     #[must_use]
     pub fn one(why: RejectReason, field: &str, message: impl Into<String>) -> Self {
-        let errors = vec![FieldError { field: field.to_owned(), message: message.into() }];
-        Self { why, errors, allowed: Vec::new() }
+        Self { why, ..Self::invalid(vec![FieldError::new(field, message)]) }
     }
 
-    #[must_use]
-    pub(crate) fn allowing(mut self, allowed: Vec<String>) -> Self {
-        self.allowed = allowed;
-        self
+    pub(super) fn invalid(errors: Vec<FieldError>) -> Self {
+        Self { why: RejectReason::Invalid, errors, allowed: Vec::new() }
     }
 
     fn summary(&self) -> String {

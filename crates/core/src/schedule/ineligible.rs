@@ -143,22 +143,7 @@ impl Ineligible {
     /// When it ends by itself, if that is known.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
-        match self {
-            Self::AccountPaused { until, .. } => Some(*until),
-            Self::NoWorker { .. }
-            | Self::Paused
-            | Self::BatchPaused { .. }
-            | Self::OverBudget { .. }
-            | Self::NotHere { .. }
-            | Self::AreaTaken { .. }
-            | Self::AreaReserved { .. }
-            | Self::AccountProbing { .. }
-            | Self::AccountFull { .. }
-            | Self::WorkerBusy { .. }
-            | Self::Full { .. }
-            | Self::NodeFull { .. }
-            | Self::BatchFull { .. } => None,
-        }
+        if let Self::AccountPaused { until, .. } = self { Some(*until) } else { None }
     }
 
     /// What it waits for: a person, a task, a worker, an account or a node.
