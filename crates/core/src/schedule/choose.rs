@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{BudgetScope, Candidate, Ineligible, Load, Worker, overlap};
+use super::{Area, BatchLoad, BudgetScope, Candidate, Ineligible, Load, Worker, overlap};
+use crate::ids::TaskId;
 use crate::time::Instant;
 
 /// The worker that takes the task now, or every reason against it.
@@ -31,16 +32,17 @@ pub fn choose<'w>(
     if suitable.is_empty() && elsewhere.is_none() {
         reasons.push(no_worker(candidate, &needs, here, all));
     }
-    pause_and_budget_reasons(candidate, load, &counts, &mut reasons);
+    let queue = QueueHead { candidate, load, counts: &counts };
+    queue.pause_and_budget_reasons(&mut reasons);
     reasons.extend(elsewhere);
     let free = first_with_room(&suitable, load, &counts, now);
     let worker_reasons = free.as_ref().err().cloned().unwrap_or_default();
     let (short, long): (Vec<Ineligible>, Vec<Ineligible>) =
         worker_reasons.into_iter().partition(Ineligible::ends_with_a_run);
     reasons.extend(long);
-    area_reasons(candidate, load, &mut reasons);
+    queue.area_reasons(&mut reasons);
     reasons.extend(short);
-    capacity_reasons(candidate, load, &counts, &mut reasons);
+    queue.capacity_reasons(&mut reasons);
     match free {
         Ok(worker) if reasons.is_empty() => Ok(worker),
         Ok(_) | Err(_) => Err(reasons),
@@ -166,53 +168,66 @@ impl<'l> RunCounts<'l> {
     }
 }
 
-fn pause_and_budget_reasons(
-    candidate: &Candidate<'_>,
-    load: &Load,
-    counts: &RunCounts<'_>,
-    reasons: &mut Vec<Ineligible>,
-) {
-    if load.paused {
-        reasons.push(Ineligible::Paused);
-    }
-    let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
-    if let Some((name, batch)) = batch
-        && batch.paused
-    {
-        reasons.push(Ineligible::BatchPaused { batch: name.clone() });
-    }
-    let task = BudgetScope::Task(candidate.task);
-    reasons.extend(Ineligible::over_budget(&task, &candidate.budget, &candidate.spent));
-    if let Some((name, batch)) = batch {
-        let used = batch.used.with_runs(counts.in_batch);
-        reasons.extend(Ineligible::over_budget(
-            &BudgetScope::Batch(name.clone()),
-            &batch.budget,
-            &used,
-        ));
-    }
-    let used = load.day.with_runs(all_running(load));
-    reasons.extend(Ineligible::over_budget(&BudgetScope::Day, &load.day_budget, &used));
+/// The task at the head of the queue, and what runs already.
+struct QueueHead<'a> {
+    candidate: &'a Candidate<'a>,
+    load: &'a Load,
+    counts: &'a RunCounts<'a>,
 }
 
-fn area_reasons(candidate: &Candidate<'_>, load: &Load, reasons: &mut Vec<Ineligible>) {
-    if candidate.areas.is_empty() {
-        return;
+impl QueueHead<'_> {
+    fn batch(&self) -> Option<(&String, &BatchLoad)> {
+        self.candidate.batch.and_then(|name| self.load.batches.get_key_value(name))
     }
-    for run in &load.running {
-        if run.project == candidate.project
-            && run.task != candidate.task
-            && let Some(area) = overlap(candidate.areas, &run.areas)
-        {
-            reasons.push(Ineligible::AreaTaken { area: area.clone(), by: run.task });
+
+    fn pause_and_budget_reasons(&self, reasons: &mut Vec<Ineligible>) {
+        let Self { candidate, load, .. } = self;
+        if load.paused {
+            reasons.push(Ineligible::Paused);
         }
+        if let Some((name, _)) = self.batch().filter(|(_, batch)| batch.paused) {
+            reasons.push(Ineligible::BatchPaused { batch: name.clone() });
+        }
+        let task = BudgetScope::Task(candidate.task);
+        reasons.extend(Ineligible::over_budget(&task, &candidate.budget, &candidate.spent));
+        if let Some((name, batch)) = self.batch() {
+            let used = batch.used.with_runs(self.counts.in_batch);
+            let scope = BudgetScope::Batch(name.clone());
+            reasons.extend(Ineligible::over_budget(&scope, &batch.budget, &used));
+        }
+        let used = load.day.with_runs(all_running(load));
+        reasons.extend(Ineligible::over_budget(&BudgetScope::Day, &load.day_budget, &used));
     }
-    for reserved in &load.reserved {
-        if reserved.project == candidate.project
-            && reserved.task != candidate.task
-            && let Some(area) = overlap(candidate.areas, &reserved.areas)
-        {
-            reasons.push(Ineligible::AreaReserved { area: area.clone(), to: reserved.task });
+
+    fn area_reasons(&self, reasons: &mut Vec<Ineligible>) {
+        let Candidate { project, task, areas, .. } = self.candidate;
+        let shared = |its_project: &str, its_task: TaskId, its_areas: &[Area]| {
+            let is_other = its_project == *project && its_task != *task;
+            is_other.then(|| overlap(areas, its_areas).cloned()).flatten()
+        };
+        let taken = self.load.running.iter().filter_map(|run| {
+            let area = shared(&run.project, run.task, &run.areas)?;
+            Some(Ineligible::AreaTaken { area, by: run.task })
+        });
+        let reserved = self.load.reserved.iter().filter_map(|next| {
+            let area = shared(&next.project, next.task, &next.areas)?;
+            Some(Ineligible::AreaReserved { area, to: next.task })
+        });
+        reasons.extend(taken.chain(reserved));
+    }
+
+    fn capacity_reasons(&self, reasons: &mut Vec<Ineligible>) {
+        let Self { load, counts, .. } = self;
+        if let Some(limit) = load.limit.filter(|limit| all_running(load) >= *limit) {
+            reasons.push(Ineligible::Full { limit });
+        }
+        if counts.on_node >= load.capacity {
+            reasons.push(Ineligible::NodeFull { node: load.node.clone(), capacity: load.capacity });
+        }
+        let full = self.batch().filter(|(_, batch)| counts.in_batch >= batch.concurrency);
+        if let Some((name, batch)) = full {
+            let (batch, concurrency) = (name.clone(), batch.concurrency);
+            reasons.push(Ineligible::BatchFull { batch, concurrency });
         }
     }
 }
@@ -266,26 +281,6 @@ fn account_reasons(
         worker_reasons.push(Ineligible::AccountFull { account: name.to_owned(), limit });
     }
     worker_reasons
-}
-
-fn capacity_reasons(
-    candidate: &Candidate<'_>,
-    load: &Load,
-    counts: &RunCounts<'_>,
-    reasons: &mut Vec<Ineligible>,
-) {
-    if let Some(limit) = load.limit.filter(|limit| all_running(load) >= *limit) {
-        reasons.push(Ineligible::Full { limit });
-    }
-    if counts.on_node >= load.capacity {
-        reasons.push(Ineligible::NodeFull { node: load.node.clone(), capacity: load.capacity });
-    }
-    let batch = candidate.batch.and_then(|name| load.batches.get_key_value(name));
-    if let Some((name, batch)) = batch
-        && counts.in_batch >= batch.concurrency
-    {
-        reasons.push(Ineligible::BatchFull { batch: name.clone(), concurrency: batch.concurrency });
-    }
 }
 
 fn all_running(load: &Load) -> u32 {
