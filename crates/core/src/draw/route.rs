@@ -4,7 +4,7 @@
 //! another box of the layer is in the way, it leaves at the bottom and enters at the top. Short
 //! lines get the inner lanes.
 
-use super::layout::{Layer, Line, Plan};
+use super::layout::{Layer, Line, Plan, Spot};
 
 /// A line that goes round.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,16 @@ const MAX_ENTRIES: usize = 4;
 enum Side {
     Left,
     Right,
+}
+
+impl Side {
+    /// The sign of the direction that leads outwards.
+    fn outwards(self) -> f64 {
+        match self {
+            Self::Left => -1.0,
+            Self::Right => 1.0,
+        }
+    }
 }
 
 /// A lane in use: its position, and its top and bottom.
@@ -156,23 +166,14 @@ impl Router<'_> {
     }
 
     fn edge_x(&self, node: usize, side: Side) -> f64 {
-        let half = self.sizes[node].0 / 2.0;
-        match side {
-            Side::Left => self.plan.boxes[node].middle - half,
-            Side::Right => self.plan.boxes[node].middle + half,
-        }
+        self.plan.boxes[node].middle + side.outwards() * self.sizes[node].0 / 2.0
     }
 
     fn is_outermost(&self, node: usize, side: Side) -> bool {
-        let layer = self.plan.boxes[node].layer;
-        let middle = self.plan.boxes[node].middle;
-        !self.plan.boxes.iter().any(|other| {
-            let beside = match side {
-                Side::Left => other.middle < middle,
-                Side::Right => other.middle > middle,
-            };
-            other.layer == layer && beside
-        })
+        let own = self.plan.boxes[node];
+        let is_farther =
+            |other: &Spot| side.outwards() * other.middle > side.outwards() * own.middle;
+        !self.plan.boxes.iter().any(|other| other.layer == own.layer && is_farther(other))
     }
 
     /// The corners up to where the line turns into its lane.
@@ -203,16 +204,13 @@ impl Router<'_> {
         let passed =
             self.plan.layers.iter().filter(|layer| layer.top <= bottom && layer.bottom >= top);
         let taken = self.lanes.iter().filter(|lane| lane.side == side && lane.meets(top, bottom));
-        let x = match side {
-            Side::Left => {
-                let inner = passed.map(|layer| layer.left - CLEARANCE).fold(f64::MAX, f64::min);
-                taken.map(|lane| lane.x - LANE).fold(inner, f64::min)
-            }
-            Side::Right => {
-                let inner = passed.map(|layer| layer.right + CLEARANCE).fold(f64::MIN, f64::max);
-                taken.map(|lane| lane.x + LANE).fold(inner, f64::max)
-            }
+        let edge = |layer: &Layer| match side {
+            Side::Left => -layer.left,
+            Side::Right => layer.right,
         };
+        let inner = passed.map(|layer| edge(layer) + CLEARANCE);
+        let used = taken.map(|lane| side.outwards() * lane.x + LANE);
+        let x = side.outwards() * inner.chain(used).fold(f64::MIN, f64::max);
         self.lanes.push(Lane { side, x, top, bottom });
         x
     }
@@ -225,10 +223,7 @@ impl Lane {
 }
 
 fn inwards(x: f64, side: Side, distance: f64) -> f64 {
-    match side {
-        Side::Left => x + distance,
-        Side::Right => x - distance,
-    }
+    x - side.outwards() * distance
 }
 
 fn last_y(corners: &[(f64, f64)]) -> f64 {
