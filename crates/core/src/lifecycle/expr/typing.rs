@@ -3,12 +3,17 @@
 //!
 //! `any` fits everywhere: what it holds is only known when the expression is evaluated.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::parse::{Form, Operator, Sign, Syntax};
 use super::shape::shortened;
 use super::{Additive, ExprError, NameScope, Node, ResolvedName, Sameness, Type};
 use crate::time::Instant;
+
+/// Records are not told apart by their members.
+const RECORD: Type = Type::Record(BTreeMap::new());
 
 pub(super) fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
     let offset = syntax.offset;
@@ -37,7 +42,7 @@ fn literal_type(value: &Value) -> Type {
         Value::Number(_) => Type::Number,
         Value::String(_) => Type::Text,
         Value::Array(_) => Type::List,
-        Value::Object(_) => Type::Record(std::collections::BTreeMap::new()),
+        Value::Object(_) => RECORD,
     }
 }
 
@@ -55,22 +60,14 @@ fn flags(parts: &[Syntax], word: &str, scope: &dyn NameScope) -> Result<Vec<Node
 
 fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<Node, ExprError> {
     let (node, value_type) = check(syntax, scope)?;
-    match value_type {
-        Type::Flag | Type::Any => Ok(node),
-        Type::Text
-        | Type::Number
-        | Type::Time
-        | Type::Span
-        | Type::List
-        | Type::OneOf(_)
-        | Type::Record(_) => {
-            let message = format!(
-                "`{word}` wants something true or false, and this is {}; write `set(…)` or compare it",
-                value_type.describe()
-            );
-            Err(ExprError::new(syntax.offset, message))
-        }
+    if matches!(value_type, Type::Flag | Type::Any) {
+        return Ok(node);
     }
+    let message = format!(
+        "`{word}` wants something true or false, and this is {}; write `set(…)` or compare it",
+        value_type.describe()
+    );
+    Err(ExprError::new(syntax.offset, message))
 }
 
 /// An operand whose type is known.
@@ -80,27 +77,19 @@ struct Operand {
     value_type: Type,
 }
 
-/// Types as far as operators tell them apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Text,
-    Number,
-    Flag,
-    Time,
-    Span,
-    List,
-    Record,
-    Any,
-}
-
 impl Operand {
     fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<Self, ExprError> {
         let (node, value_type) = check(syntax, scope)?;
         Ok(Self { offset: syntax.offset, node, value_type })
     }
 
-    fn family(&self) -> Family {
-        family(&self.value_type)
+    /// Its type, as far as operators tell types apart.
+    fn family(&self) -> Type {
+        match &self.value_type {
+            Type::OneOf(_) => Type::Text,
+            Type::Record(_) => RECORD,
+            other => other.clone(),
+        }
     }
 
     /// The text of a literal, or of a setting, which is as fixed as one.
@@ -119,25 +108,12 @@ impl Operand {
 
     /// Whether it can be compared with a time: it is one, or a fixed text that reads as one.
     fn fits_time(&self) -> bool {
-        self.family() == Family::Time
+        self.family() == Type::Time
             || self.fixed_text().is_some_and(|text| text.parse::<Instant>().is_ok())
     }
 
     fn refuse(&self, message: String) -> ExprError {
         ExprError::new(self.offset, message)
-    }
-}
-
-fn family(value_type: &Type) -> Family {
-    match value_type {
-        Type::Text | Type::OneOf(_) => Family::Text,
-        Type::Number => Family::Number,
-        Type::Flag => Family::Flag,
-        Type::Time => Family::Time,
-        Type::Span => Family::Span,
-        Type::List => Family::List,
-        Type::Record(_) => Family::Record,
-        Type::Any => Family::Any,
     }
 }
 
@@ -168,15 +144,15 @@ fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
     let families = (left.family(), right.family());
     if left.fits_time()
         && right.fits_time()
-        && (families.0 == Family::Time || families.1 == Family::Time)
+        && (families.0 == Type::Time || families.1 == Type::Time)
     {
         return Ok(Sameness::Instant);
     }
-    if families.0 == families.1 || families.0 == Family::Any || families.1 == Family::Any {
-        let timed = families.0 == Family::Time || families.1 == Family::Time;
+    if families.0 == families.1 || families.0 == Type::Any || families.1 == Type::Any {
+        let timed = families.0 == Type::Time || families.1 == Type::Time;
         return Ok(if timed { Sameness::Instant } else { Sameness::Value });
     }
-    let advice = if families.0 == Family::Time || families.1 == Family::Time {
+    let advice = if families.0 == Type::Time || families.1 == Type::Time {
         "; a time is written as '2024-02-12T10:40:00Z'"
     } else {
         "; compare values of one type"
@@ -201,7 +177,7 @@ fn membership(
     right: &Syntax,
     scope: &dyn NameScope,
 ) -> Result<(Sameness, Node), ExprError> {
-    let timed = left.family() == Family::Time;
+    let timed = left.family() == Type::Time;
     let same = if timed { Sameness::Instant } else { Sameness::Value };
     if let Form::List(items) = &right.form {
         let mut nodes = Vec::with_capacity(items.len());
@@ -213,7 +189,7 @@ fn membership(
         return Ok((same, Node::List(nodes)));
     }
     let right = Operand::check(right, scope)?;
-    if wants(&right, &[Family::List]) {
+    if wants(&right, &[Type::List]) {
         return Ok((same, right.node));
     }
     let found = right.value_type.describe();
@@ -230,9 +206,9 @@ fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Result<Node
                 side.refuse("nothing comes before or after null; write `set(…)`".to_owned())
             );
         }
-        if !wants(side, &[Family::Number, Family::Time]) && !side.fits_time() {
+        if !wants(side, &[Type::Number, Type::Time]) && !side.fits_time() {
             let found = side.value_type.describe();
-            let advice = if side.family() == Family::Span {
+            let advice = if side.family() == Type::Span {
                 "; write `now + …` to add it to a time"
             } else {
                 "; compare two numbers or two times"
@@ -242,7 +218,7 @@ fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Result<Node
             )));
         }
     }
-    let one_is_any = left.family() == Family::Any || right.family() == Family::Any;
+    let one_is_any = left.family() == Type::Any || right.family() == Type::Any;
     if one_is_any || left.family() == right.family() || (left.fits_time() && right.fits_time()) {
         return Ok(right.node);
     }
@@ -254,8 +230,8 @@ fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Result<Node
     Err(right.refuse(format!("{message}; compare two numbers or two times")))
 }
 
-fn wants(operand: &Operand, families: &[Family]) -> bool {
-    operand.family() == Family::Any || families.contains(&operand.family())
+fn wants(operand: &Operand, families: &[Type]) -> bool {
+    operand.family() == Type::Any || families.contains(&operand.family())
 }
 
 fn sum(
@@ -284,7 +260,7 @@ fn sum(
 
 fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
     for side in [left, right] {
-        if matches!(side.family(), Family::List | Family::Record) {
+        if [Type::List, RECORD].contains(&side.family()) {
             let found = side.value_type.describe();
             return Err(side.refuse(format!(
                 "`+` adds numbers and joins text, and this is {found}; perhaps `count(…)`?"
@@ -292,14 +268,14 @@ fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> 
         }
     }
     let families = (left.family(), right.family());
-    if families == (Family::Time, Family::Span) {
+    if families == (Type::Time, Type::Span) {
         return Ok((Additive::Later, Type::Time));
     }
-    if families.0 == Family::Text || families.1 == Family::Text {
+    if families.0 == Type::Text || families.1 == Type::Text {
         Ok((Additive::Join, Type::Text))
-    } else if families == (Family::Number, Family::Number) {
+    } else if families == (Type::Number, Type::Number) {
         Ok((Additive::Add, Type::Number))
-    } else if families.0 == Family::Any || families.1 == Family::Any {
+    } else if families.0 == Type::Any || families.1 == Type::Any {
         Ok((Additive::AddOrJoin, Type::Any))
     } else {
         let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
@@ -312,7 +288,7 @@ fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> 
 
 fn minus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
     for side in [left, right] {
-        if !wants(side, &[Family::Number]) {
+        if !wants(side, &[Type::Number]) {
             let found = side.value_type.describe();
             return Err(
                 side.refuse(format!("`-` takes a number from a number, and this is {found}"))
@@ -350,7 +326,7 @@ fn call(
 
 fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
     let value = Operand::check(value, scope)?;
-    if !wants(&value, &[Family::List, Family::Text, Family::Record]) {
+    if !wants(&value, &[Type::List, Type::Text, RECORD]) {
         let found = value.value_type.describe();
         return Err(
             value.refuse(format!("`count` wants a list, text or a record, and this is {found}"))
@@ -366,7 +342,7 @@ fn has(
     scope: &dyn NameScope,
 ) -> Result<(Node, Type), ExprError> {
     let list = Operand::check(list, scope)?;
-    if !wants(&list, &[Family::List]) {
+    if !wants(&list, &[Type::List]) {
         let found = list.value_type.describe();
         return Err(list.refuse(format!("`has` looks into a list of records, and this is {found}")));
     }
@@ -377,7 +353,7 @@ fn has(
         ));
     };
     let value = Operand::check(value, scope)?;
-    let same = if value.family() == Family::Time { Sameness::Instant } else { Sameness::Value };
+    let same = if value.family() == Type::Time { Sameness::Instant } else { Sameness::Value };
     let (list, member, value) = (Box::new(list.node), member.clone(), Box::new(value.node));
     Ok((Node::Has { list, member, value, same }, Type::Flag))
 }
