@@ -24,8 +24,11 @@ macro_rules! closed {
         impl $Name {
             $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$Variant),+];
 
+            /// The words, in the same order.
+            $vis const NAMES: [&'static str; Self::ALL.len()] = [$($word),+];
+
             #[must_use]
-            $vis fn as_str(self) -> &'static str {
+            $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$Variant => $word,)+ }
             }
         }
@@ -42,7 +45,7 @@ macro_rules! closed {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| {
                     let word = text.chars().take(64).collect();
-                    let known = Self::ALL.map(Self::as_str).join(", ");
+                    let known = Self::NAMES.join(", ");
                     $crate::closed::UnknownWord { word, known }
                 })
             }

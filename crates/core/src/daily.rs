@@ -18,7 +18,7 @@ use crate::ids::{DecisionId, TaskId};
 use crate::time::Span;
 
 pub use merge::{EntryOutcome, merge};
-pub use parse::{NoteAnswer, NoteEntry, Parsed, parse};
+pub use parse::{NoteAnswer, NoteEntry, parse};
 pub use render::{age, is_same, label};
 
 /// The content of the sections.

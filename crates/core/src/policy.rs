@@ -17,7 +17,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use grant::{ALLOW, Grant, REFUSED, grants, with_permission};
+pub use grant::{ALLOW, Grant, grants, with_permission};
 pub use request::PermissionRequest;
 pub use source::{BUILTIN, builtin, read};
 
@@ -153,14 +153,12 @@ impl Policy {
     #[must_use]
     pub fn assess(&self, action: &Action, root: &str) -> Assessment {
         let mut assessor = Assessor { policy: self, root, findings: Vec::new() };
+        let mut path =
+            |path: &str, access| assessor.path(path, &locate_path(path, "", root), access);
         match action {
             Action::Run(command) => assessor.command(command),
-            Action::Write(path) => {
-                assessor.path(path, &locate_path(path, "", root), RuleSubject::Write);
-            }
-            Action::Read(path) => {
-                assessor.path(path, &locate_path(path, "", root), RuleSubject::Touch);
-            }
+            Action::Write(written) => path(written, RuleSubject::Write),
+            Action::Read(read) => path(read, RuleSubject::Touch),
             Action::Use(tool) => assessor.tool(tool),
         }
         assessor.finish()
@@ -249,55 +247,53 @@ impl Assessor<'_> {
     }
 
     fn add_finding(&mut self, what: &str, rule: &Rule) {
-        self.findings.push(PolicyFinding {
-            what: what.to_owned(),
-            class: rule.class,
-            why: rule.why.clone(),
-            rule: Some((rule.name.clone(), rule.place.clone())),
-        });
+        let place = Some((rule.name.clone(), rule.place.clone()));
+        self.add(what, rule.class, &rule.why, place);
     }
 
     fn add_unknown(&mut self, what: &str, why: &str) {
+        self.add(what, RiskClass::Yellow, why, None);
+    }
+
+    fn add(&mut self, what: &str, class: RiskClass, why: &str, rule: Option<(String, String)>) {
         let (what, why) = (what.to_owned(), why.to_owned());
-        self.findings.push(PolicyFinding { what, class: RiskClass::Yellow, why, rule: None });
+        self.findings.push(PolicyFinding { what, class, why, rule });
     }
 
     fn add_default(&mut self, what: &str) {
         let class = self.policy.default;
         if class > RiskClass::Green {
-            let why = "no rule matches it".to_owned();
-            self.findings.push(PolicyFinding { what: what.to_owned(), class, why, rule: None });
+            self.add(what, class, "no rule matches it", None);
         }
     }
 
     fn tool(&mut self, tool: &str) {
-        let policy = self.policy;
-        let rules = policy.rules.iter().filter(|rule| rule.about == RuleSubject::Tool);
-        let fitting: Vec<&Rule> =
-            rules.filter(|rule| rules::tool_matches(&rule.pattern, tool)).collect();
-        if fitting.is_empty() {
+        let fits = |rule: &Rule| {
+            rule.about == RuleSubject::Tool && rules::tool_matches(&rule.pattern, tool)
+        };
+        if !self.add_fitting(tool, fits) {
             self.add_default(tool);
         }
-        fitting.into_iter().for_each(|rule| self.add_finding(tool, rule));
+    }
+
+    /// Adds every rule that fits, and says whether any does.
+    fn add_fitting(&mut self, what: &str, fits: impl Fn(&Rule) -> bool) -> bool {
+        let before = self.findings.len();
+        let policy = self.policy;
+        policy.rules.iter().filter(|rule| fits(rule)).for_each(|rule| self.add_finding(what, rule));
+        self.findings.len() > before
     }
 
     /// `access` is how the path is used: `Touch` rules apply to both kinds of access.
     fn path(&mut self, shown: &str, location: &PathLocation, access: RuleSubject) {
-        let policy = self.policy;
-        let is_about = |rule: &&Rule| {
-            rule.about == RuleSubject::Touch
-                || (access == RuleSubject::Write && rule.about == RuleSubject::Write)
+        let fits = |rule: &Rule| {
+            let is_about = rule.about == RuleSubject::Touch
+                || (access == RuleSubject::Write && rule.about == RuleSubject::Write);
+            is_about && rules::path_matches(&rule.pattern, location)
         };
-        let fitting: Vec<&Rule> = policy
-            .rules
-            .iter()
-            .filter(is_about)
-            .filter(|rule| rules::path_matches(&rule.pattern, location))
-            .collect();
-        if fitting.is_empty() && access == RuleSubject::Write {
+        if !self.add_fitting(shown, fits) && access == RuleSubject::Write {
             self.add_default(shown);
         }
-        fitting.into_iter().for_each(|rule| self.add_finding(shown, rule));
     }
 
     fn command(&mut self, command: &str) {

@@ -121,7 +121,7 @@ pub(crate) fn read<T: DeserializeOwned>(
 ) -> Result<T, Problem> {
     if text.len() > most {
         let message = format!("the file is larger than {} KiB", most / 1024);
-        return Err(Problem { line: 0, column: 0, message, help: None });
+        return Err(Problem::of_whole(message, None));
     }
     // Only `true` and `false` are booleans, so that `no` and `y` stay the texts that were written.
     let options = serde_saphyr::options! { strict_booleans: true };

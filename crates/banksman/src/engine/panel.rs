@@ -37,7 +37,7 @@ use crate::config::{Panels, WorkerSetup};
 use crate::store::{NewChild, Store, Stored};
 
 /// The role whose question the facts of the last run answer.
-const EVALUATOR: &str = AgentRole::Evaluator.name();
+const EVALUATOR: &str = AgentRole::Evaluator.as_str();
 
 /// The proof that a run needs for that.
 const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];

@@ -31,7 +31,7 @@ use crate::store::outbox::PendingEffect;
 use crate::store::{Add, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// The role that is asked for a plan, where the lifecycle has a field for one.
-const PLANNER: &str = AgentRole::Planner.name();
+const PLANNER: &str = AgentRole::Planner.as_str();
 /// Transitions that one update may cause, one after the other: more than any lifecycle has states
 /// in a row.
 const MOST_MOVES: usize = 8;

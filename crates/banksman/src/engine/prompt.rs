@@ -128,7 +128,7 @@ pub(super) fn for_planner(
         PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
     ];
     parts.extend(comments(brief.fields));
-    render(prompts, AgentRole::Planner.name(), &parts, |texts| {
+    render(prompts, AgentRole::Planner.as_str(), &parts, |texts| {
         let [title, body, former, objections, earlier_parts, failures, comments @ ..] = texts
         else {
             return Vec::new();
@@ -247,7 +247,7 @@ pub(super) fn nudge(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
 
 /// `{evidence}` is left for the keeper to fill in.
 pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
-    render(prompts, AgentRole::Evaluator.name(), &[], |_| Vec::new())
+    render(prompts, AgentRole::Evaluator.as_str(), &[], |_| Vec::new())
 }
 
 /// The earlier failures, the latest last; the oldest are left out first.

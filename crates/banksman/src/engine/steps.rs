@@ -4,7 +4,9 @@
 //! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
 //! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
-use banksman_core::lifecycle::contract::{CounterName, DrivenBy, Field, Launch, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{
+    CounterName, DrivenBy, Field, LaunchMode, Purpose, Trigger,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -76,13 +78,14 @@ pub(super) fn is_manual(stored: &Stored) -> bool {
 /// Whether the person who does the step also drives its workflow: nothing is started or laid out
 /// for them.
 pub(super) fn is_driven_manually(stored: &Stored) -> bool {
-    stored.text(Field::StepDriver) == Some(DrivenBy::Person.name())
+    stored.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
 }
 
 /// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
 /// engine drives.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
-    stored.text(Field::Launch) == Some(Launch::Interactive.name()) && !is_driven_manually(stored)
+    stored.text(Field::Launch) == Some(LaunchMode::Interactive.as_str())
+        && !is_driven_manually(stored)
 }
 
 /// How often the step's gate has failed.

@@ -115,8 +115,7 @@ impl Turn {
         let key = format!("{topic}-{hour}");
         if let Some(task) = task {
             let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
-            let note =
-                Event::Noted(HistoryNote { actor, trigger: Note::EngineFault.name().to_owned() });
+            let note = Event::Noted(HistoryNote { actor, trigger: Note::EngineFault.to_string() });
             let (told, key) = (notice.clone(), Some(IdempotencyKey::new(&key, &key)));
             let noted =
                 self.store.apply_telling(task, note, key, self.now, move |_| Some(told.clone()));

@@ -82,7 +82,7 @@ fn judge_beside<'w>(
     doer: Option<&WorkerSetup>,
 ) -> Option<&'w WorkerSetup> {
     let may_judge =
-        |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role.name()));
+        |setup: &&WorkerSetup| JUDGES.iter().any(|role| setup.worker.plays(role.as_str()));
     let is_doer =
         |setup: &&WorkerSetup| doer.is_some_and(|doer| doer.worker.name == setup.worker.name);
     workers.iter().filter(may_judge).min_by_key(is_doer)

@@ -96,7 +96,7 @@ pub fn refresh(
 /// Whether there is an answer in a note that was not dealt with.
 #[must_use]
 pub fn has_answers(text: &str) -> bool {
-    daily::parse(text).entries.iter().any(is_to_be_looked_at)
+    daily::parse(text).iter().any(is_to_be_looked_at)
 }
 
 fn is_to_be_looked_at(entry: &NoteEntry) -> bool {
@@ -111,7 +111,7 @@ fn made(
     now: Instant,
 ) -> Result<RefreshedNote, OpsError> {
     let now = store.now(now)?;
-    let edited = daily::parse(text).entries.into_iter().filter(|entry| entry.is_edited);
+    let edited = daily::parse(text).into_iter().filter(|entry| entry.is_edited);
     let edited: BTreeSet<DecisionId> = edited.map(|entry| entry.id).collect();
     let page = gather::page(store, owner, day, &edited, now)?;
     Ok(RefreshedNote {
@@ -130,7 +130,7 @@ fn answers(
     now: Instant,
 ) -> Result<BTreeMap<DecisionId, EntryOutcome>, OpsError> {
     let mut reports = BTreeMap::new();
-    for entry in daily::parse(text).entries.iter().filter(|entry| is_to_be_looked_at(entry)) {
+    for entry in daily::parse(text).iter().filter(|entry| is_to_be_looked_at(entry)) {
         let report = match &entry.answer {
             NoteAnswer::Nothing => continue,
             NoteAnswer::Unclear(why) => EntryOutcome::Refused(why.clone()),

@@ -261,7 +261,7 @@ impl WorkflowStatus {
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
 #[must_use]
 pub fn is_manual(step: &Stored) -> bool {
-    step.text(Field::StepDriver) == Some(DrivenBy::Person.name())
+    step.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
 }
 
 /// Finds a step by its id in the file, by its gate's, or by its task's.

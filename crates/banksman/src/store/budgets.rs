@@ -101,8 +101,7 @@ impl Store {
                 return Ok(());
             }
             set_budget_if(conn, &batch, &from, &to)?;
-            let note =
-                HistoryNote { actor: Actor::system(), trigger: Note::Raised.name().to_owned() };
+            let note = HistoryNote { actor: Actor::system(), trigger: Note::Raised.to_string() };
             apply_to(conn, &definitions, asked, &Event::Noted(note), None, now)?;
             conn.notify();
             Ok(())

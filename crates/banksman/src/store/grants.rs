@@ -68,7 +68,7 @@ impl Store {
         key: &str,
         now: Instant,
     ) -> Result<Applied, StoreError> {
-        let note = HistoryNote { actor: actor.clone(), trigger: note.name().to_owned() };
+        let note = HistoryNote { actor: actor.clone(), trigger: note.to_string() };
         self.apply(id, Event::Noted(note), Some(IdempotencyKey::new(key, key)), now)
     }
 }

@@ -13,13 +13,6 @@ use super::{Marker, Pin, Section};
 use crate::ids::DecisionId;
 use crate::limits;
 
-/// A parsed note.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Parsed {
-    /// The entry of each decision that counts; copies are left out.
-    pub entries: Vec<NoteEntry>,
-}
-
 /// An entry for an open or former decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteEntry {
@@ -44,11 +37,12 @@ pub enum NoteAnswer {
     Unclear(String),
 }
 
+/// The entry of each decision that counts; copies are left out.
 #[must_use]
-pub fn parse(text: &str) -> Parsed {
+pub fn parse(text: &str) -> Vec<NoteEntry> {
     let fragments = fragments(text);
     let first = entries(&fragments).into_iter().filter(|(_, is_first)| *is_first);
-    Parsed { entries: first.map(|(raw, _)| raw.entry()).collect() }
+    first.map(|(raw, _)| raw.entry()).collect()
 }
 
 /// All entries of a note, and whether each counts: the first entry of its decision, an open one

@@ -71,8 +71,7 @@ fn reported(text: &str, page: &NotePage, id: i64, report: EntryOutcome) -> Strin
 }
 
 fn said(text: &str) -> Vec<(String, i64, NoteAnswer)> {
-    let edited =
-        parse(text).entries.into_iter().filter(|entry| entry.answer != NoteAnswer::Nothing);
+    let edited = parse(text).into_iter().filter(|entry| entry.answer != NoteAnswer::Nothing);
     edited.map(|entry| (entry.id.to_string(), entry.version, entry.answer)).collect()
 }
 
@@ -161,12 +160,12 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
     let done = EntryOutcome::Answered("approve by human:kim".to_owned());
     let note = reported(&ticked, &NotePage::default(), 1, done);
     insta::assert_snapshot!(note);
-    let [entry] = &parse(&note).entries[..] else { panic!("{note}") };
+    let [entry] = &parse(&note)[..] else { panic!("{note}") };
     assert!(entry.is_processed);
     assert_eq!(merged(&note, &NotePage::default()), note);
     // Another person ticks another box: it is read, and refused.
     let other = note.replace("[x] Approve", "[ ] Approve").replace("[ ] Send", "[x] Send");
-    let [entry] = &parse(&other).entries[..] else { panic!("{other}") };
+    let [entry] = &parse(&other)[..] else { panic!("{other}") };
     assert_eq!((entry.is_processed, &entry.answer), (false, &answer("back", None)));
     let late = EntryOutcome::Refused("d1 is settled".to_owned());
     let note = reported(&other, &NotePage::default(), 1, late);
@@ -175,7 +174,7 @@ fn an_answered_entry_is_kept_and_asks_for_nothing() {
             "> **Answered**: approve by human:kim\n> **Not carried out**: d1 is settled\n"
         )
     );
-    assert!(parse(&note).entries[0].is_processed);
+    assert!(parse(&note)[0].is_processed);
 }
 
 #[test]
@@ -287,7 +286,7 @@ proptest! {
     fn nobody_but_people_answers(texts in [hostile(), hostile(), hostile(), hostile(), hostile(), hostile()]) {
         let page = hostile_page(&texts);
         let note = merged("", &page);
-        let entries = parse(&note).entries;
+        let entries = parse(&note);
         let ids: Vec<i64> = entries.iter().map(|entry| entry.id.0).collect();
         prop_assert_eq!(ids, [1, 2, 3]);
         prop_assert!(entries.iter().all(|entry| entry.answer == NoteAnswer::Nothing && !entry.is_edited));
@@ -333,10 +332,10 @@ proptest! {
     fn any_text_is_taken(text in hostile()) {
         let page = page(vec![standard(1, "a")]);
         let note = merged(&text, &page);
-        prop_assert!(parse(&text).entries.len() <= text.len());
+        prop_assert!(parse(&text).len() <= text.len());
         let again = merged(&note, &page);
         prop_assert_eq!(&again, &note);
-        prop_assert!(parse(&note).entries.iter().any(|entry| entry.id == DecisionId(1)));
+        prop_assert!(parse(&note).iter().any(|entry| entry.id == DecisionId(1)));
         let own = |text: &str| -> Vec<String> {
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
             let lines = lines.filter(|line| !render::is_generated(line) && Marker::parse(line).is_none());
@@ -363,12 +362,12 @@ fn pieces_of(note: &str) -> Vec<String> {
 #[test]
 fn long_files_are_read() {
     let begin = "<!-- banksman:decisions -->\n<!-- banksman:entry d1@1 -->\n".repeat(20_000);
-    assert_eq!(parse(&begin).entries, []);
+    assert_eq!(parse(&begin), []);
     let entry = "<!-- banksman:entry d1@1 -->\n<!-- banksman:answer d1 -->\n- [x] a\n<!-- banksman:entry:end d1 -->\n";
     let note = format!(
         "<!-- banksman:decisions -->\n{}<!-- banksman:decisions:end -->\n",
         entry.repeat(10_000)
     );
-    assert_eq!(parse(&note).entries.len(), 1);
+    assert_eq!(parse(&note).len(), 1);
     assert!(merged(&note, &NotePage::default()).len() < 2_000);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Trigger;
 use super::expr::{Env, Expr, ResolvedName, Value};
 use super::problem::Problem;
-use super::prove::{Proof, at, closure, routes};
+use super::prove::{Proof, closure, routes};
 use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget};
 
 impl Proof<'_> {
@@ -56,7 +56,7 @@ impl Proof<'_> {
                     names.join(", ")
                 );
                 let help = "let one of these moves `count` a counter that has a `limit`";
-                found.push(at(row.line, message, help));
+                found.push(Problem::in_line(row.line, message, help));
             }
         }
     }
@@ -74,7 +74,11 @@ impl Proof<'_> {
                         "at its limit `{}` would refuse this bound and leave the task where it is",
                         counter.name
                     );
-                    found.push(at(row.line, message, "give the counter a `then` or a `beyond`"));
+                    found.push(Problem::in_line(
+                        row.line,
+                        message,
+                        "give the counter a `then` or a `beyond`",
+                    ));
                 }
             }
             if let TransitionTarget::State(to) = row.to {
@@ -111,7 +115,7 @@ impl Proof<'_> {
                     "`{}` requires `{}`, which is not set on the way from `{}`",
                     to.name, requirement.field, from.name
                 );
-                found.push(at(
+                found.push(Problem::in_line(
                     line,
                     message,
                     &format!("add `set: {{ {}: … }}` here", requirement.field),

@@ -134,9 +134,10 @@ impl<'a> Checker<'a> {
     /// A name that people type: letters, digits, `_` and `-`.
     pub(super) fn word(&mut self, name: &Name, what: &str) {
         if !is_word(&name.value) {
+            let message = format!("`{}` cannot be {what}", clip(&name.value));
             self.problem(
                 name,
-                format!("`{}` cannot be {what}", clip(&name.value)),
+                message,
                 "use letters, digits, `_` and `-`, beginning with a letter",
             );
         }
@@ -173,11 +174,8 @@ impl<'a> Checker<'a> {
         if kind == Type::Flag {
             return Some(expr);
         }
-        self.problem(
-            text,
-            format!("this is {}, but it must be true or false", kind.describe()),
-            "compare it with something, or write `set(…)`",
-        );
+        let message = format!("this is {}, but it must be true or false", kind.describe());
+        self.problem(text, message, "compare it with something, or write `set(…)`");
         None
     }
 
@@ -224,16 +222,9 @@ impl<'a> Checker<'a> {
             if let Some(declared) = declared
                 && !fits(&declared.kind, &kind)
             {
-                self.problem(
-                    text,
-                    format!(
-                        "`{}` is {}, but this is {}",
-                        name.value,
-                        declared.kind.describe(),
-                        kind.describe()
-                    ),
-                    "",
-                );
+                let (is, given) = (declared.kind.describe(), kind.describe());
+                let message = format!("`{}` is {is}, but this is {given}", name.value);
+                self.problem(text, message, "");
             }
             computed.insert(name.value.clone(), expr);
         }
@@ -250,33 +241,22 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
-        match self.names.settings.get(&text.value) {
+        let (message, help) = match self.names.settings.get(&text.value) {
             Some(Setting::Time(span)) => return Some(*span),
             Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
-                self.problem(
-                    text,
-                    format!("the setting `{}` is not a duration", text.value),
-                    "give it a value such as 7d",
-                );
-                return None;
+                let message = format!("the setting `{}` is not a duration", text.value);
+                (message, "give it a value such as 7d")
             }
-            None => {}
-        }
-        match text.value.parse::<Span>() {
-            Ok(span) if span.0 > 0 => Some(span),
-            Ok(_) => {
-                self.problem(text, "a bound of no time at all", "write a time such as 30s");
-                None
-            }
-            Err(error) => {
-                self.problem(
-                    text,
-                    error.to_string(),
-                    "the name of a setting that holds one will do, too",
-                );
-                None
-            }
-        }
+            None => match text.value.parse::<Span>() {
+                Ok(span) if span.0 > 0 => return Some(span),
+                Ok(_) => ("a bound of no time at all".to_owned(), "write a time such as 30s"),
+                Err(error) => {
+                    (error.to_string(), "the name of a setting that holds one will do, too")
+                }
+            },
+        };
+        self.problem(text, message, help);
+        None
     }
 
     pub(super) fn state_named(&mut self, name: &Name) -> Option<StateId> {

@@ -62,25 +62,7 @@ impl Purpose {
     }
 }
 
-/// A closed list of words that stand in fields, in roles or in the history.
-macro_rules! words {
-    ($(#[$meta:meta])* pub enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $word:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $Name { $($(#[$about])* $Variant,)+ }
-
-        impl $Name {
-            pub const NAMES: &'static [&'static str] = &[$($word,)+];
-
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$Variant => $word,)+ }
-            }
-        }
-    };
-}
-
-words! {
+closed! {
     /// A role that the engine knows by itself; a lifecycle may name any others.
     pub enum AgentRole {
         Planner = "planner",
@@ -89,7 +71,7 @@ words! {
     }
 }
 
-words! {
+closed! {
     /// Who drives a workflow, in [`Field::StepDriver`].
     pub enum DrivenBy {
         Engine = "engine",
@@ -97,16 +79,20 @@ words! {
     }
 }
 
-words! {
+closed! {
     /// How a step is started, in [`Field::Launch`].
-    pub enum Launch {
+    pub enum LaunchMode {
+        /// A worker takes it.
         Headless = "headless",
+        /// A person, or an agent that works with one, does it and signals.
         Interactive = "interactive",
+        /// The agent that drives the workflow delegates it to its own subagent; without such an
+        /// agent, a worker takes it.
         Subagent = "subagent",
     }
 }
 
-words! {
+closed! {
     /// A record in the history that the program writes by itself and no transition leaves.
     pub enum Note {
         /// The refusal of a stale write.
@@ -130,13 +116,8 @@ const ANY: &[Purpose] = &Purpose::ALL;
 /// The type that a contract field must be declared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldShape {
-    Text,
-    Number,
-    Flag,
-    Time,
-    List,
-    /// Plain data with a Rust type of its own.
-    Data,
+    /// A type, as a lifecycle writes it.
+    Type(&'static str),
     /// At least these words.
     Words(&'static [&'static str]),
 }
@@ -145,12 +126,7 @@ impl FieldShape {
     #[must_use]
     pub fn describe(self) -> String {
         match self {
-            Self::Text => "text".to_owned(),
-            Self::Number => "number".to_owned(),
-            Self::Flag => "flag".to_owned(),
-            Self::Time => "time".to_owned(),
-            Self::List => "list".to_owned(),
-            Self::Data => "any".to_owned(),
+            Self::Type(name) => name.to_owned(),
             Self::Words(words) => format!("[{}]", words.join(", ")),
         }
     }
@@ -158,25 +134,11 @@ impl FieldShape {
     #[must_use]
     pub fn fits(self, declared: &Type) -> bool {
         match (self, declared) {
-            (Self::Text, Type::Text)
-            | (Self::Number, Type::Number)
-            | (Self::Flag, Type::Flag)
-            | (Self::Time, Type::Time)
-            | (Self::List, Type::List)
-            | (Self::Data, Type::Any) => true,
+            (Self::Type(name), declared) => Type::named(name).as_ref() == Some(declared),
             (Self::Words(words), Type::OneOf(known)) => {
                 words.iter().all(|word| known.iter().any(|known| known == word))
             }
-            (
-                Self::Text
-                | Self::Number
-                | Self::Flag
-                | Self::Time
-                | Self::List
-                | Self::Data
-                | Self::Words(_),
-                _,
-            ) => false,
+            (Self::Words(_), _) => false,
         }
     }
 }
@@ -308,7 +270,15 @@ contract! {
     }
 }
 
-use FieldShape::{Data, Flag, List, Number, Text, Time, Words};
+use FieldShape::Words;
+
+const TEXT: FieldShape = FieldShape::Type("text");
+const NUMBER: FieldShape = FieldShape::Type("number");
+const FLAG: FieldShape = FieldShape::Type("flag");
+const TIME: FieldShape = FieldShape::Type("time");
+const LIST: FieldShape = FieldShape::Type("list");
+/// Plain data with a Rust type of its own.
+const DATA: FieldShape = FieldShape::Type("any");
 
 type Written = (FieldShape, Writer);
 
@@ -316,89 +286,89 @@ contract! {
     /// A field that the program reads or writes.
     pub enum Field: Written {
         // What a run leaves behind.
-        PrUrl = "pr_url", (Text, Writer::Engine), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
-        PrHead = "pr_head", (Text, Writer::Engine), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
-        Findings = "findings", (Text, Writer::Engine), &[Subtask], &[Subtask], "What a spike found out.";
-        SessionId = "session_id", (Text, Writer::Engine), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
-        QuotaResetsAt = "quota_resets_at", (Time, Writer::Engine), WORKED_ON, &[], "When the provider's quota comes back.";
-        Merged = "merged", (Flag, Writer::Engine), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
+        PrUrl = "pr_url", (TEXT, Writer::Engine), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
+        PrHead = "pr_head", (TEXT, Writer::Engine), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
+        Findings = "findings", (TEXT, Writer::Engine), &[Subtask], &[Subtask], "What a spike found out.";
+        SessionId = "session_id", (TEXT, Writer::Engine), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
+        QuotaResetsAt = "quota_resets_at", (TIME, Writer::Engine), WORKED_ON, &[], "When the provider's quota comes back.";
+        Merged = "merged", (FLAG, Writer::Engine), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
         // Words for people and for the next run.
-        Diagnostic = "diagnostic", (Text, Writer::Lifecycle), ANY, &[Step], "Why it failed or waits.";
-        Reason = "reason", (Text, Writer::Lifecycle), ANY, &[Workflow, Step], "Why it ended.";
-        Problem = "problem", (Text, Writer::Engine), &[Task, Subtask, Workflow, Budget], &[Workflow, Budget], "What a person has to decide about.";
-        Feedback = "feedback", (Text, Writer::Lifecycle), ANY, &[Step], "What has to change before the next attempt.";
-        Note = "note", (Text, Writer::Lifecycle), ANY, &[], "A person's words with an answer.";
-        UnblockCondition = "unblock_condition", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "What has to happen before it goes on.";
-        Error = "error", (Text, Writer::Lifecycle), &[Task], &[], "What went wrong in the last run.";
-        Confirmation = "confirmation", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "Why one more retry is worth it.";
+        Diagnostic = "diagnostic", (TEXT, Writer::Lifecycle), ANY, &[Step], "Why it failed or waits.";
+        Reason = "reason", (TEXT, Writer::Lifecycle), ANY, &[Workflow, Step], "Why it ended.";
+        Problem = "problem", (TEXT, Writer::Engine), &[Task, Subtask, Workflow, Budget], &[Workflow, Budget], "What a person has to decide about.";
+        Feedback = "feedback", (TEXT, Writer::Lifecycle), ANY, &[Step], "What has to change before the next attempt.";
+        Note = "note", (TEXT, Writer::Lifecycle), ANY, &[], "A person's words with an answer.";
+        UnblockCondition = "unblock_condition", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "What has to happen before it goes on.";
+        Error = "error", (TEXT, Writer::Lifecycle), &[Task], &[], "What went wrong in the last run.";
+        Confirmation = "confirmation", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "Why one more retry is worth it.";
         ApprovalType = "approval_type", (Words(&["standard", "escalated"]), Writer::Lifecycle), &[Task], &[], "Whether the question is an escalation.";
         // Shown in the daily note, where a lifecycle keeps them.
-        Tests = "tests", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "How the tests went.";
-        Risk = "risk", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "How risky the work is.";
-        Estimate = "estimate", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "How long it was expected to take.";
-        Learnings = "learnings", (List, Writer::Lifecycle), &[Task, Subtask], &[], "What was learned.";
-        FollowUps = "follow_ups", (List, Writer::Lifecycle), &[Task, Subtask], &[], "Tasks that came out of it.";
+        Tests = "tests", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How the tests went.";
+        Risk = "risk", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How risky the work is.";
+        Estimate = "estimate", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How long it was expected to take.";
+        Learnings = "learnings", (LIST, Writer::Lifecycle), &[Task, Subtask], &[], "What was learned.";
+        FollowUps = "follow_ups", (LIST, Writer::Lifecycle), &[Task, Subtask], &[], "Tasks that came out of it.";
         // Panels.
-        Verdicts = "verdicts", (List, Writer::Engine), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
-        Concerns = "concerns", (List, Writer::Engine), &[Task, Subtask, Step], &[Step], "Objections that stand.";
-        ReviewSummary = "review_summary", (Text, Writer::Engine), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
-        PrComments = "pr_comments", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "What reviewers want changed.";
-        Objection = "objection", (Text, Writer::Lifecycle), &[Task, Subtask], &[], "A person's objection after the review.";
+        Verdicts = "verdicts", (LIST, Writer::Engine), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
+        Concerns = "concerns", (LIST, Writer::Engine), &[Task, Subtask, Step], &[Step], "Objections that stand.";
+        ReviewSummary = "review_summary", (TEXT, Writer::Engine), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
+        PrComments = "pr_comments", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "What reviewers want changed.";
+        Objection = "objection", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "A person's objection after the review.";
         // Plans.
-        Plan = "plan", (Data, Writer::Engine), &[Task], &[], "The planner's answer.";
-        PlanVersion = "plan_version", (Number, Writer::Engine), &[Task, Subtask], &[Subtask], "The iteration that the plan is of.";
-        PlanHistory = "plan_history", (List, Writer::Engine), &[Task], &[], "What each iteration came to.";
-        Subtasks = "subtasks", (List, Writer::Engine), &[Task], &[], "The subtasks of the plan with their sizes.";
-        Irreducible = "irreducible", (Text, Writer::Engine), &[Task], &[], "Why the planner cannot break it down.";
-        Split = "split", (Flag, Writer::Engine), &[Task], &[], "Whether subtasks do the work.";
-        LeftOut = "left_out", (List, Writer::Lifecycle), &[Task], &[], "Subtasks that a person goes on without.";
-        GivenUp = "given_up", (List, Writer::Engine), &[Task], &[], "Subtasks that failed or were cancelled.";
-        ChildrenAsked = "children_asked" formerly "parts_asked", (Flag, Writer::Lifecycle), &[Task], &[], "Set while a person is asked about subtasks.";
-        ChildrenOpen = "children_open" formerly "parts_open", (Number, Writer::Engine), &[Task, Workflow], &[Workflow], "Children at work or before it.";
-        ChildrenGivenUp = "children_given_up" formerly "parts_given_up", (Number, Writer::Engine), &[Task, Workflow], &[Workflow], "Children that failed or were cancelled.";
-        ChildrenInReview = "children_in_review" formerly "parts_in_review", (Number, Writer::Engine), &[Task], &[], "Subtasks under review.";
-        ChildrenWaiting = "children_waiting" formerly "parts_waiting", (Number, Writer::Engine), &[Task], &[], "Subtasks that wait for their merge.";
-        ChildrenDone = "children_done" formerly "parts_done", (Number, Writer::Engine), &[Task], &[], "Subtasks that are merged.";
-        ChildrenProblem = "children_problem" formerly "parts_problem", (Text, Writer::Engine), &[Task], &[], "What happened to the subtasks that were given up.";
-        Subtask = "subtask", (Text, Writer::Creator), &[Subtask], &[Subtask], "Its name in the plan.";
-        Spike = "spike", (Flag, Writer::Creator), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
+        Plan = "plan", (DATA, Writer::Engine), &[Task], &[], "The planner's answer.";
+        PlanVersion = "plan_version", (NUMBER, Writer::Engine), &[Task, Subtask], &[Subtask], "The iteration that the plan is of.";
+        PlanHistory = "plan_history", (LIST, Writer::Engine), &[Task], &[], "What each iteration came to.";
+        Subtasks = "subtasks", (LIST, Writer::Engine), &[Task], &[], "The subtasks of the plan with their sizes.";
+        Irreducible = "irreducible", (TEXT, Writer::Engine), &[Task], &[], "Why the planner cannot break it down.";
+        Split = "split", (FLAG, Writer::Engine), &[Task], &[], "Whether subtasks do the work.";
+        LeftOut = "left_out", (LIST, Writer::Lifecycle), &[Task], &[], "Subtasks that a person goes on without.";
+        GivenUp = "given_up", (LIST, Writer::Engine), &[Task], &[], "Subtasks that failed or were cancelled.";
+        ChildrenAsked = "children_asked" formerly "parts_asked", (FLAG, Writer::Lifecycle), &[Task], &[], "Set while a person is asked about subtasks.";
+        ChildrenOpen = "children_open" formerly "parts_open", (NUMBER, Writer::Engine), &[Task, Workflow], &[Workflow], "Children at work or before it.";
+        ChildrenGivenUp = "children_given_up" formerly "parts_given_up", (NUMBER, Writer::Engine), &[Task, Workflow], &[Workflow], "Children that failed or were cancelled.";
+        ChildrenInReview = "children_in_review" formerly "parts_in_review", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks under review.";
+        ChildrenWaiting = "children_waiting" formerly "parts_waiting", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks that wait for their merge.";
+        ChildrenDone = "children_done" formerly "parts_done", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks that are merged.";
+        ChildrenProblem = "children_problem" formerly "parts_problem", (TEXT, Writer::Engine), &[Task], &[], "What happened to the subtasks that were given up.";
+        Subtask = "subtask", (TEXT, Writer::Creator), &[Subtask], &[Subtask], "Its name in the plan.";
+        Spike = "spike", (FLAG, Writer::Creator), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
         // Workflows.
-        Workflow = "workflow", (Text, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "The id of the workflow.";
-        Spec = "spec", (Data, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "What the file says about it.";
-        Led = "led", (Flag, Writer::Lifecycle), &[Workflow], &[Workflow], "Whether the steps know that the workflow runs.";
-        ForgivenFailures = "forgiven_failures", (Number, Writer::Engine), &[Workflow], &[Workflow], "Failures that a person has forgiven the breaker.";
-        ForgivenCost = "forgiven_cost", (Number, Writer::Engine), &[Workflow], &[Workflow], "Cost that a person has forgiven the breaker, in millionths of a dollar.";
-        Merges = "merges", (Flag, Writer::Creator), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
-        Step = "step", (Text, Writer::Creator), &[Step], &[Step], "The id of the step.";
+        Workflow = "workflow", (TEXT, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "The id of the workflow.";
+        Spec = "spec", (DATA, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "What the file says about it.";
+        Led = "led", (FLAG, Writer::Lifecycle), &[Workflow], &[Workflow], "Whether the steps know that the workflow runs.";
+        ForgivenFailures = "forgiven_failures", (NUMBER, Writer::Engine), &[Workflow], &[Workflow], "Failures that a person has forgiven the breaker.";
+        ForgivenCost = "forgiven_cost", (NUMBER, Writer::Engine), &[Workflow], &[Workflow], "Cost that a person has forgiven the breaker, in millionths of a dollar.";
+        Merges = "merges", (FLAG, Writer::Creator), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
+        Step = "step", (TEXT, Writer::Creator), &[Step], &[Step], "The id of the step.";
         Level = "level", (Words(&["none", "auto", "notify", "human"]), Writer::Creator), &[Step], &[Step], "Who decides at the gate.";
-        Launch = "launch", (Words(Launch::NAMES), Writer::Creator), &[Step], &[Step], "How the step is started.";
-        StepDriver = "driver", (Words(DrivenBy::NAMES), Writer::Creator), &[Step], &[Step], "Who drives the workflow.";
-        Proof = "proof", (Flag, Writer::Creator), &[Step], &[Step], "Whether a manual step can be checked.";
-        DoneIn = "done_in", (Text, Writer::Lifecycle), &[Step], &[Step], "The folder in which a manual step was done.";
-        DoneOn = "done_on", (Text, Writer::Lifecycle), &[Step], &[Step], "The node that has that folder.";
-        RetryContext = "retry_context", (Text, Writer::Engine), &[Step], &[Step], "All feedback of gates so far.";
-        FailedFor = "failed_for", (Text, Writer::Engine), &[Step], &[Step], "The reason that chooses the way back.";
-        SentBack = "sent_back", (Flag, Writer::Lifecycle), &[Step], &[Step], "Whether its gate failed and nobody has led it back yet.";
-        OpenToVeto = "open_to_veto", (Flag, Writer::Lifecycle), &[Step], &[Step], "Whether a person may still object.";
+        Launch = "launch", (Words(&LaunchMode::NAMES), Writer::Creator), &[Step], &[Step], "How the step is started.";
+        StepDriver = "driver", (Words(&DrivenBy::NAMES), Writer::Creator), &[Step], &[Step], "Who drives the workflow.";
+        Proof = "proof", (FLAG, Writer::Creator), &[Step], &[Step], "Whether a manual step can be checked.";
+        DoneIn = "done_in", (TEXT, Writer::Lifecycle), &[Step], &[Step], "The folder in which a manual step was done.";
+        DoneOn = "done_on", (TEXT, Writer::Lifecycle), &[Step], &[Step], "The node that has that folder.";
+        RetryContext = "retry_context", (TEXT, Writer::Engine), &[Step], &[Step], "All feedback of gates so far.";
+        FailedFor = "failed_for", (TEXT, Writer::Engine), &[Step], &[Step], "The reason that chooses the way back.";
+        SentBack = "sent_back", (FLAG, Writer::Lifecycle), &[Step], &[Step], "Whether its gate failed and nobody has led it back yet.";
+        OpenToVeto = "open_to_veto", (FLAG, Writer::Lifecycle), &[Step], &[Step], "Whether a person may still object.";
         // Reviews.
-        AskedAt = "asked_at", (Number, Writer::Creator), &[Review], &[Review], "The record of the parent that opened the panel.";
-        Reviewer = "reviewer" formerly "seat", (Text, Writer::Creator), &[Review], &[Review], "The reviewer's name on the panel.";
-        Brief = "brief", (Text, Writer::Creator), &[Review], &[Review], "What the reviewer looks at.";
-        Round = "round", (Number, Writer::Creator), &[Review], &[Review], "The round of the debate; 0 is the first pass.";
-        Answer = "answer", (Data, Writer::Engine), &[Review], &[Review], "The checked answer of the reviewer.";
+        AskedAt = "asked_at", (NUMBER, Writer::Creator), &[Review], &[Review], "The record of the parent that opened the panel.";
+        Reviewer = "reviewer" formerly "seat", (TEXT, Writer::Creator), &[Review], &[Review], "The reviewer's name on the panel.";
+        Brief = "brief", (TEXT, Writer::Creator), &[Review], &[Review], "What the reviewer looks at.";
+        Round = "round", (NUMBER, Writer::Creator), &[Review], &[Review], "The round of the debate; 0 is the first pass.";
+        Answer = "answer", (DATA, Writer::Engine), &[Review], &[Review], "The checked answer of the reviewer.";
         // Budget requests.
-        Scope = "scope", (Text, Writer::Creator), &[Budget], &[Budget], "The day or batch whose budget is used up.";
-        Node = "node", (Text, Writer::Creator), &[Budget], &[Budget], "The node whose settings bound the day.";
-        Used = "used", (Data, Writer::Creator), &[Budget], &[Budget], "What was used.";
-        Limit = "limit", (Data, Writer::Creator), &[Budget], &[Budget], "What the bounds were.";
-        More = "more", (Data, Writer::Creator), &[Budget], &[Budget], "What a yes adds.";
-        Refused = "refused", (Flag, Writer::Lifecycle), &[Budget], &[Budget], "Whether a person said no.";
+        Scope = "scope", (TEXT, Writer::Creator), &[Budget], &[Budget], "The day or batch whose budget is used up.";
+        Node = "node", (TEXT, Writer::Creator), &[Budget], &[Budget], "The node whose settings bound the day.";
+        Used = "used", (DATA, Writer::Creator), &[Budget], &[Budget], "What was used.";
+        Limit = "limit", (DATA, Writer::Creator), &[Budget], &[Budget], "What the bounds were.";
+        More = "more", (DATA, Writer::Creator), &[Budget], &[Budget], "What a yes adds.";
+        Refused = "refused", (FLAG, Writer::Lifecycle), &[Budget], &[Budget], "Whether a person said no.";
         // Every lifecycle has these; `declare` adds them.
-        TargetArea = "target_area", (Text, Writer::Creator), ANY, &[], "The area that no other run may work on meanwhile.";
-        Touches = "touches", (List, Writer::Creator), ANY, &[], "Paths that the work is expected to change.";
-        AllowedPaths = "allowed_paths", (List, Writer::Creator), ANY, &[], "Paths that the work may change.";
-        DeniedPaths = "denied_paths", (List, Writer::Creator), ANY, &[], "Paths that the work must not change.";
-        Verify = "verify", (List, Writer::Creator), ANY, &[], "Commands that must pass on the task's head.";
+        TargetArea = "target_area", (TEXT, Writer::Creator), ANY, &[], "The area that no other run may work on meanwhile.";
+        Touches = "touches", (LIST, Writer::Creator), ANY, &[], "Paths that the work is expected to change.";
+        AllowedPaths = "allowed_paths", (LIST, Writer::Creator), ANY, &[], "Paths that the work may change.";
+        DeniedPaths = "denied_paths", (LIST, Writer::Creator), ANY, &[], "Paths that the work must not change.";
+        Verify = "verify", (LIST, Writer::Creator), ANY, &[], "Commands that must pass on the task's head.";
     }
 }
 
@@ -422,28 +392,31 @@ contract! {
     }
 }
 
-/// The type of a setting.
+/// The type of a setting, with an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettingShape {
-    Time,
-    Number,
-    Flag,
+pub struct SettingShape {
+    pub name: &'static str,
+    pub example: &'static str,
 }
+
+const A_TIME: SettingShape = SettingShape { name: "time", example: "30min" };
+const A_NUMBER: SettingShape = SettingShape { name: "number", example: "3" };
+const A_FLAG: SettingShape = SettingShape { name: "flag", example: "true" };
 
 contract! {
     /// A setting that the program reads or overrides.
     pub enum SettingName: SettingShape {
-        IterationTimeout = "iteration_timeout", SettingShape::Time, &[Task], &[], "The time of one planning iteration.";
-        AnswerTimeout = "answer_timeout", SettingShape::Time, &[Workflow, Step, Review], &[Step, Review], "The time that an answer may take.";
-        TimeLimit = "time_limit", SettingShape::Time, &[Workflow], &[Workflow], "The time that a workflow may take.";
-        VetoWindow = "veto_window", SettingShape::Time, &[Step], &[Step], "How long a person may object.";
-        MaxRetries = "max_retries", SettingShape::Number, &[Task, Step], &[Step], "How often a gate may fail before a person decides.";
-        GateTimeout = "gate_timeout", SettingShape::Time, &[Step], &[Step], "The time that reviewers have at a gate.";
-        Patience = "patience", SettingShape::Time, &[Review, Budget], &[Review, Budget], "How long the question waits.";
-        MaxMisses = "max_misses", SettingShape::Number, &[Review], &[Review], "How often a reviewer may miss its answer.";
-        FirstRest = "first_rest", SettingShape::Time, &[Review], &[Review], "The rest before the second question.";
-        SecondRest = "second_rest", SettingShape::Time, &[Review], &[Review], "The rest before the last question.";
-        LeadMayApprove = "lead_may_approve", SettingShape::Flag, &[Task], &[], "Whether a lead may approve a mission.";
+        IterationTimeout = "iteration_timeout", A_TIME, &[Task], &[], "The time of one planning iteration.";
+        AnswerTimeout = "answer_timeout", A_TIME, &[Workflow, Step, Review], &[Step, Review], "The time that an answer may take.";
+        TimeLimit = "time_limit", A_TIME, &[Workflow], &[Workflow], "The time that a workflow may take.";
+        VetoWindow = "veto_window", A_TIME, &[Step], &[Step], "How long a person may object.";
+        MaxRetries = "max_retries", A_NUMBER, &[Task, Step], &[Step], "How often a gate may fail before a person decides.";
+        GateTimeout = "gate_timeout", A_TIME, &[Step], &[Step], "The time that reviewers have at a gate.";
+        Patience = "patience", A_TIME, &[Review, Budget], &[Review, Budget], "How long the question waits.";
+        MaxMisses = "max_misses", A_NUMBER, &[Review], &[Review], "How often a reviewer may miss its answer.";
+        FirstRest = "first_rest", A_TIME, &[Review], &[Review], "The rest before the second question.";
+        SecondRest = "second_rest", A_TIME, &[Review], &[Review], "The rest before the last question.";
+        LeadMayApprove = "lead_may_approve", A_FLAG, &[Task], &[], "Whether a lead may approve a mission.";
     }
 }
 

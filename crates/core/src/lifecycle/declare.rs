@@ -40,11 +40,8 @@ impl Checker<'_> {
         for role in roles {
             self.word(role, "a role");
             if self.roles.contains(&role.value) {
-                self.problem(
-                    role,
-                    format!("the role `{}` exists already", role.value),
-                    "`human` and `system` always exist",
-                );
+                let message = format!("the role `{}` exists already", role.value);
+                self.problem(role, message, "`human` and `system` always exist");
             } else {
                 self.roles.push(role.value.clone());
             }
@@ -65,49 +62,27 @@ impl Checker<'_> {
                     text.parse().map_or_else(|_| Setting::Text(text.clone()), Setting::Time)
                 }
                 Value::Null | Value::Array(_) | Value::Object(_) => {
-                    self.problem(
-                        value,
-                        format!("the setting `{}` needs a value", name.value),
-                        "a number, true or false, a span of time or a text",
-                    );
+                    let message = format!("the setting `{}` needs a value", name.value);
+                    let help = "a number, true or false, a span of time or a text";
+                    self.problem(value, message, help);
                     continue;
                 }
             };
-            let setting = match overrides.get(&name.value) {
-                Some(given)
-                    if std::mem::discriminant(given) == std::mem::discriminant(&declared) =>
-                {
-                    given.clone()
-                }
-                Some(given) => {
-                    self.problem(
-                        value,
-                        format!(
-                            "the configuration sets `{}` to {given:?}, which is of another type",
-                            name.value
-                        ),
-                        "give it a value like the one here",
-                    );
-                    declared
-                }
-                None => declared,
-            };
-            self.names.settings.insert(name.value.clone(), setting);
+            let given = overrides.get(&name.value).unwrap_or(&declared);
+            if std::mem::discriminant(given) != std::mem::discriminant(&declared) {
+                let name = &name.value;
+                let message = format!(
+                    "the configuration sets `{name}` to {given:?}, which is of another type"
+                );
+                self.problem(value, message, "give it a value like the one here");
+            }
+            self.names.settings.insert(name.value.clone(), given.clone());
         }
-        for name in overrides
-            .keys()
-            .filter(|name| !settings.0.iter().any(|(known, _)| known.value == **name))
-        {
-            let known = settings.0.iter().map(|(known, _)| known.value.as_str());
-            let help = suggestion(name, known);
-            self.problems.push(Problem {
-                line: 0,
-                column: 0,
-                message: format!(
-                    "the configuration sets `{name}`, which this lifecycle does not have"
-                ),
-                help: Some(help),
-            });
+        let known = || settings.0.iter().map(|(known, _)| known.value.as_str());
+        for name in overrides.keys().filter(|name| !known().any(|known| known == name.as_str())) {
+            let message =
+                format!("the configuration sets `{name}`, which this lifecycle does not have");
+            self.problems.push(Problem::of_whole(message, Some(suggestion(name, known()))));
         }
     }
 
@@ -220,67 +195,46 @@ impl Checker<'_> {
     fn new_name(&mut self, name: &Name, what: &str) {
         self.word(name, what);
         if name.value.contains('-') {
-            self.problem(
-                name,
-                format!("`{}` would read as a subtraction in expressions", clip(&name.value)),
-                "use `_` instead of `-`",
-            );
+            let message =
+                format!("`{}` would read as a subtraction in expressions", clip(&name.value));
+            self.problem(name, message, "use `_` instead of `-`");
         }
         if reserved(&name.value) {
-            self.problem(
-                name,
-                format!("`{}` has a meaning in expressions and cannot be {what}", name.value),
-                "choose another name",
-            );
+            let message =
+                format!("`{}` has a meaning in expressions and cannot be {what}", name.value);
+            self.problem(name, message, "choose another name");
         }
         let names = &self.names;
         let taken = names.fields.contains_key(&name.value)
             || names.settings.contains_key(&name.value)
             || names.counters.contains(&name.value);
         if taken {
-            self.problem(
-                name,
-                format!("`{}` is declared twice", name.value),
-                "fields, counters and settings share one set of names",
-            );
+            let message = format!("`{}` is declared twice", name.value);
+            self.problem(name, message, "fields, counters and settings share one set of names");
         }
     }
 
     pub(super) fn declare_states(&mut self, states: &Entries<StateSource>) {
-        if states.0.len() > limits::LIFECYCLE_STATES {
-            let message = format!(
-                "{} states are more than the limit of {}",
-                states.0.len(),
-                limits::LIFECYCLE_STATES
-            );
+        let (count, most) = (states.0.len(), limits::LIFECYCLE_STATES);
+        if count > most {
+            let message = format!("{count} states are more than the limit of {most}");
             self.problem(&states.0[0].0, message, "");
         }
         for (name, _) in states.0.iter().take(limits::LIFECYCLE_STATES) {
             let (outer, inner) = split_group(&name.value);
             let sound = is_word(outer) && inner.is_none_or(is_word) && name.value != "any";
             if !sound {
-                self.problem(
-                    name,
-                    format!("`{}` cannot be a state's name", clip(&name.value)),
-                    "write a word, or `group(word)`",
-                );
+                let message = format!("`{}` cannot be a state's name", clip(&name.value));
+                self.problem(name, message, "write a word, or `group(word)`");
             }
             if self.state_names.contains(&name.value) {
-                self.problem(
-                    name,
-                    format!("the state `{}` is declared twice", name.value),
-                    "keep one of them",
-                );
+                let message = format!("the state `{}` is declared twice", name.value);
+                self.problem(name, message, "keep one of them");
             }
             self.state_names.push(name.value.clone());
         }
         if states.0.is_empty() {
-            self.problems.push(Problem {
-                line: 0,
-                column: 0,
-                message: "a lifecycle needs states".to_owned(),
-                help: None,
-            });
+            self.problems.push(Problem::of_whole("a lifecycle needs states", None));
         }
     }
 
@@ -408,11 +362,8 @@ impl Checker<'_> {
             self.problem(name, message, "keep `then` or `beyond`");
         }
         if goal.is_some() && source.limit.is_none() {
-            self.problem(
-                name,
-                "`then` and `beyond` need a `limit`",
-                "write `limit: 3`, or the name of a setting",
-            );
+            let help = "write `limit: 3`, or the name of a setting";
+            self.problem(name, "`then` and `beyond` need a `limit`", help);
         }
         let changes = FieldUpdates {
             set: self.literals(&source.set),
@@ -443,11 +394,8 @@ impl Checker<'_> {
                 Some(number as u32)
             }
             Some(_) | None => {
-                self.problem(
-                    limit,
-                    "a limit is a whole number from 1 on, or a setting that is one",
-                    "write `limit: 3`",
-                );
+                let message = "a limit is a whole number from 1 on, or a setting that is one";
+                self.problem(limit, message, "write `limit: 3`");
                 None
             }
         }
@@ -456,15 +404,9 @@ impl Checker<'_> {
 
 fn field_type(declared: &Value, depth: usize) -> Result<Type, String> {
     match declared {
-        Value::String(name) => match name.as_str() {
-            "text" => Ok(Type::Text),
-            "number" => Ok(Type::Number),
-            "flag" => Ok(Type::Flag),
-            "time" => Ok(Type::Time),
-            "list" => Ok(Type::List),
-            "any" => Ok(Type::Any),
-            other => Err(format!("there is no type `{}`", clip(other))),
-        },
+        Value::String(name) => {
+            Type::named(name).ok_or_else(|| format!("there is no type `{}`", clip(name)))
+        }
         Value::Array(words) => {
             let words = words.iter().map(|word| word.as_str().map(str::to_owned));
             let words: Option<Vec<String>> = words.collect();

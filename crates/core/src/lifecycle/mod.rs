@@ -338,6 +338,17 @@ pub enum Setting {
     Time(Span),
 }
 
+impl Setting {
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Number(_) => "number",
+            Self::Flag(_) => "flag",
+            Self::Text(_) => "text",
+            Self::Time(_) => "time",
+        }
+    }
+}
+
 /// A lifecycle that passed the check. Immutable; its version is the hash of what it was made from.
 #[derive(Debug, Clone)]
 pub struct Lifecycle {

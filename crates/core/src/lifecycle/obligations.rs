@@ -1,12 +1,10 @@
 //! Proofs that a lifecycle and the program keep their contract, both ways: what the purpose demands
 //! is there, and what the lifecycle leaves to the system is something that the program does.
 
-use super::contract::{
-    CounterName, Field, FiredBy, Purpose, Rule, SettingName, SettingShape, Trigger, Writer,
-};
+use super::contract::{CounterName, Field, FiredBy, Purpose, Rule, SettingName, Trigger, Writer};
 use super::expr::Type;
 use super::problem::Problem;
-use super::prove::{Proof, at, routes};
+use super::prove::{Proof, routes};
 use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Setting, StateKind, Transition};
 
 impl Proof<'_> {
@@ -26,7 +24,7 @@ impl Proof<'_> {
         let mut missing = |what: &str, name: &str, about: &str, help: String| {
             let message =
                 format!("the purpose `{}` demands the {what} `{name}`", lifecycle.purpose);
-            found.push(at(lifecycle.line, message, &format!("{help}: {about}")));
+            found.push(Problem::in_line(lifecycle.line, message, &format!("{help}: {about}")));
         };
         for rule in demanded(Field::RULES, lifecycle.purpose) {
             if !lifecycle.fields.contains_key(rule.name) {
@@ -46,22 +44,10 @@ impl Proof<'_> {
             }
         }
         for rule in demanded(SettingName::RULES, lifecycle.purpose) {
-            let fits = match (rule.item.detail(), lifecycle.settings.get(rule.name)) {
-                (SettingShape::Time, Some(Setting::Time(_)))
-                | (SettingShape::Number, Some(Setting::Number(_)))
-                | (SettingShape::Flag, Some(Setting::Flag(_))) => true,
-                (
-                    SettingShape::Time | SettingShape::Number | SettingShape::Flag,
-                    Some(_) | None,
-                ) => false,
-            };
-            if !fits {
-                let example = match rule.item.detail() {
-                    SettingShape::Time => "30min",
-                    SettingShape::Number => "3",
-                    SettingShape::Flag => "true",
-                };
-                let help = format!("add `{}: {example}`", rule.name);
+            let shape = rule.item.detail();
+            let declared = lifecycle.settings.get(rule.name).map(Setting::type_name);
+            if declared != Some(shape.name) {
+                let help = format!("add `{}: {}`", rule.name, shape.example);
                 missing("setting", rule.name, rule.about, help);
             }
         }
@@ -77,7 +63,7 @@ impl Proof<'_> {
                 let message = format!(
                     "`{name}` is a field of the engine in lifecycles of the purpose {others}"
                 );
-                found.push(at(field.line, message, "choose another name"));
+                found.push(Problem::in_line(field.line, message, "choose another name"));
             }
         }
     }
@@ -91,7 +77,11 @@ impl Proof<'_> {
                     "the engine expects `{name}` to be `{wanted}`, but it is {}",
                     field.kind.describe()
                 );
-                found.push(at(field.line, message, &format!("write `{name}: {wanted}`")));
+                found.push(Problem::in_line(
+                    field.line,
+                    message,
+                    &format!("write `{name}: {wanted}`"),
+                ));
             }
         }
     }
@@ -105,7 +95,7 @@ impl Proof<'_> {
                 row.trigger
             );
             let help = "route an outcome of the state to it, add a role to its `by`, or remove it";
-            found.push(at(row.line, message, help));
+            found.push(Problem::in_line(row.line, message, help));
         }
     }
 
@@ -158,7 +148,7 @@ impl Proof<'_> {
                     "name the roles that may: `by: [human]`; or set it on a transition, or remove it",
                 )
             };
-            found.push(at(field.line, message, help));
+            found.push(Problem::in_line(field.line, message, help));
         }
     }
 
@@ -172,7 +162,7 @@ impl Proof<'_> {
             for name in changes.set.keys().filter(|name| is_computed(name)) {
                 let message = format!("`{name}` is computed, but this sets it to a fixed value");
                 let help = "write `compute` instead of `set`, or remove `computed` from the field";
-                found.push(at(line, message, help));
+                found.push(Problem::in_line(line, message, help));
             }
         }
     }
@@ -210,7 +200,7 @@ impl Proof<'_> {
                         "`{name}` is text for people; a condition on it breaks when the words change"
                     );
                     let help = "declare a field with the cases, such as `cause: [unanswered, failed]`, and compare that";
-                    found.push(at(line, message, help));
+                    found.push(Problem::in_line(line, message, help));
                 }
             }
         }
@@ -225,7 +215,7 @@ impl Proof<'_> {
                 self.lifecycle.id
             );
             let help = format!("choose another id, or write `purpose: {wanted}` to replace it");
-            found.push(at(self.lifecycle.line, message, &help));
+            found.push(Problem::in_line(self.lifecycle.line, message, &help));
         }
     }
 }

@@ -11,6 +11,19 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
+impl Problem {
+    /// A fault of the file as a whole.
+    pub(crate) fn of_whole(message: impl Into<String>, help: Option<String>) -> Self {
+        Self { line: 0, column: 0, message: message.into(), help }
+    }
+
+    /// A fault in a line; an empty help means none.
+    pub(crate) fn in_line(line: u32, message: impl Into<String>, help: impl Into<String>) -> Self {
+        let help = Some(help.into()).filter(|help| !help.is_empty());
+        Self { line, column: 1, message: message.into(), help }
+    }
+}
+
 /// All that is wrong with one source, in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
@@ -24,8 +37,7 @@ impl Problems {
     /// What is wrong with a file of which nothing can be read.
     #[must_use]
     pub fn of_file(origin: &str, message: &str, help: &str) -> Self {
-        let (message, help) = (message.to_owned(), Some(help.to_owned()));
-        Self::new(origin, "", vec![Problem { line: 0, column: 0, message, help }])
+        Self::new(origin, "", vec![Problem::of_whole(message, Some(help.to_owned()))])
     }
 
     pub(crate) fn new(origin: &str, source: &str, mut list: Vec<Problem>) -> Self {

@@ -76,11 +76,6 @@ fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
     })
 }
 
-pub(super) fn at(line: u32, message: String, help: &str) -> Problem {
-    let help = (!help.is_empty()).then(|| help.to_owned());
-    Problem { line, column: 1, message, help }
-}
-
 impl Proof<'_> {
     fn states(&self) -> impl Iterator<Item = (StateId, &State)> {
         self.lifecycle.states.iter().enumerate().map(|(index, state)| (state_id(index), state))
@@ -114,11 +109,11 @@ impl Proof<'_> {
                 self.lifecycle.state(self.lifecycle.initial).name
             );
             let help = "add a transition that leads here, or remove the state";
-            found.push(at(state.line, message, help));
+            found.push(Problem::in_line(state.line, message, help));
         }
         let initial = self.lifecycle.state(self.lifecycle.initial);
         if initial.terminal {
-            found.push(at(
+            found.push(Problem::in_line(
                 initial.line,
                 format!("the initial state `{}` is terminal", initial.name),
                 "a task must be able to go somewhere",
@@ -143,21 +138,21 @@ impl Proof<'_> {
                     state.name, state.kind
                 );
                 let help = "add a transition out of it, or make its kind done, failed or cancelled";
-                found.push(at(state.line, message, help));
+                found.push(Problem::in_line(state.line, message, help));
             }
         }
         for (id, state) in self.states() {
             if !state.terminal && !ending.contains(&id) {
                 let message = format!("from `{}` a task can never come to an end", state.name);
                 let help = "add a way to a state of kind done, failed or cancelled";
-                found.push(at(state.line, message, help));
+                found.push(Problem::in_line(state.line, message, help));
             }
             if !state.terminal && !state.provisional && state.kind.is_final() {
                 let row = self.lifecycle.exits(id).next();
                 let line = row.map_or(state.line, |row| row.line);
                 let message =
                     format!("`{}` is {}, so nothing may lead out of it", state.name, state.kind);
-                found.push(at(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a part that its parent may send back"));
+                found.push(Problem::in_line(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a part that its parent may send back"));
             }
         }
     }
@@ -175,11 +170,15 @@ impl Proof<'_> {
             });
             if state.kind != StateKind::Done {
                 let message = format!("`{}` is provisional and of kind {}", state.name, state.kind);
-                found.push(at(state.line, message, "only a state of kind done can be provisional"));
+                found.push(Problem::in_line(
+                    state.line,
+                    message,
+                    "only a state of kind done can be provisional",
+                ));
             } else if !final_by_system {
                 let message = format!("nothing makes the provisional state `{}` final", state.name);
                 let help = "add a transition to a state of kind done that is not provisional, with `system` in its `by`";
-                found.push(at(state.line, message, help));
+                found.push(Problem::in_line(state.line, message, help));
             }
         }
     }
@@ -216,7 +215,7 @@ impl Proof<'_> {
                         " and no person to wait for"
                     }
                 );
-                found.push(at(state.line, message, help));
+                found.push(Problem::in_line(state.line, message, help));
             }
         }
     }
@@ -231,7 +230,7 @@ impl Proof<'_> {
                         state.name
                     );
                     let help = "add a transition with that trigger `by: [human]`";
-                    found.push(at(state.line, message, help));
+                    found.push(Problem::in_line(state.line, message, help));
                 }
             }
             if does.activity == Activity::Human {
@@ -246,7 +245,7 @@ impl Proof<'_> {
                             state.name
                         );
                         let help = "map it under `outcomes`, or add `otherwise: trigger`";
-                        found.push(at(state.line, message, help));
+                        found.push(Problem::in_line(state.line, message, help));
                     }
                     Some(trigger) if !self.takes(id, trigger, RoleId::SYSTEM) => {
                         let message = format!(
@@ -254,7 +253,7 @@ impl Proof<'_> {
                             state.name
                         );
                         let help = "add a transition with that trigger, with `system` in its `by`";
-                        found.push(at(state.line, message, help));
+                        found.push(Problem::in_line(state.line, message, help));
                     }
                     Some(_) => {}
                 }
@@ -279,7 +278,11 @@ impl Proof<'_> {
                 if self.targets(row).contains(&id) {
                     let message =
                         format!("the panel of `{}` ends, but stays where it is", state.name);
-                    found.push(at(row.line, message, "write another state as its target"));
+                    found.push(Problem::in_line(
+                        row.line,
+                        message,
+                        "write another state as its target",
+                    ));
                 }
             }
         }
@@ -301,7 +304,7 @@ impl Proof<'_> {
                     state.name
                 );
                 let help = "add a transition `on: children_moved` with `system` in its `by`";
-                found.push(at(state.line, message, help));
+                found.push(Problem::in_line(state.line, message, help));
             }
         }
     }
@@ -328,11 +331,11 @@ impl Proof<'_> {
             if !claims.is_empty() && !served {
                 let message = format!("no worker may claim a task from `{}`", state.name);
                 let help = "add `system` or a worker's role to its `by`";
-                found.push(at(claims[0].line, message, help));
+                found.push(Problem::in_line(claims[0].line, message, help));
             }
             if claims.is_empty() && !others {
                 let message = format!("nobody takes tasks out of the queue `{}`", state.name);
-                found.push(at(state.line, message, "add a transition `on: claim`"));
+                found.push(Problem::in_line(state.line, message, "add a transition `on: claim`"));
             }
         }
         let elsewhere =
@@ -344,7 +347,11 @@ impl Proof<'_> {
                 "`{}` is of kind {}, and only a queued task can be claimed",
                 from.name, from.kind
             );
-            found.push(at(row.line, message, "use another trigger, or `kind: queued`"));
+            found.push(Problem::in_line(
+                row.line,
+                message,
+                "use another trigger, or `kind: queued`",
+            ));
         }
     }
 
@@ -360,10 +367,10 @@ impl Proof<'_> {
                     from.name, from.kind
                 );
                 let help = "only a blocked, parked or waiting task goes back to where it was";
-                found.push(at(row.line, message, help));
+                found.push(Problem::in_line(row.line, message, help));
             } else if self.priors[usize::from(row.from.0)].is_empty() {
                 let message = format!("`[prior]` of `{}` can mean no state", from.name);
-                found.push(at(row.line, message, "let some transition lead into it"));
+                found.push(Problem::in_line(row.line, message, "let some transition lead into it"));
             }
         }
     }
@@ -382,7 +389,11 @@ impl Proof<'_> {
                     "this transition is never taken: line {} always comes first",
                     earlier.line
                 );
-                found.push(at(row.line, message, "remove it, or give the earlier one `guards`"));
+                found.push(Problem::in_line(
+                    row.line,
+                    message,
+                    "remove it, or give the earlier one `guards`",
+                ));
             } else if row.guards.is_empty() && row.changes.count.is_empty() {
                 open.push(row);
             }

@@ -62,18 +62,12 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         .filter_map(|guard| checker.requirement(guard, &goal, Stands::OnTheMove))
         .collect();
     if !source.reset.is_empty() && roles != [RoleId::HUMAN] {
-        checker.problem(
-            &source.reset[0],
-            "only a person may reset a counter",
-            "write `by: [human]` on this transition",
-        );
+        let help = "write `by: [human]` on this transition";
+        checker.problem(&source.reset[0], "only a person may reset a counter", help);
     }
     let mut fields_of = |names: &[Name]| -> Vec<String> {
-        names
-            .iter()
-            .filter(|name| checker.field(name).is_some())
-            .map(|name| name.value.clone())
-            .collect()
+        let known = names.iter().filter(|name| checker.field(name).is_some());
+        known.map(|name| name.value.clone()).collect()
     };
     let (clear, keeps) = (fields_of(&source.clear), fields_of(&source.keeps));
     let changes = FieldUpdates {
@@ -138,11 +132,8 @@ fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<T
             checker.state_named(&name).map(TransitionTarget::State)
         }
         OneOrMany::Many(_) => {
-            checker.problem(
-                at,
-                "a transition leads to one state",
-                "write `to: state`, or `to: [prior]`",
-            );
+            let help = "write `to: state`, or `to: [prior]`";
+            checker.problem(at, "a transition leads to one state", help);
             None
         }
     }

@@ -36,9 +36,9 @@ pub enum StepResult {
 }
 
 /// The trigger under which the refusal of a late writer is recorded.
-pub const STALE_WRITE: &str = Note::StaleWrite.name();
+pub const STALE_WRITE: &str = Note::StaleWrite.as_str();
 /// The trigger under which the end of a delay is recorded that a person asked for.
-pub const DELAY_SKIPPED: &str = Note::DelaySkipped.name();
+pub const DELAY_SKIPPED: &str = Note::DelaySkipped.as_str();
 
 /// Decides what an event means for a task.
 pub fn step(

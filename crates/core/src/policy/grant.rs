@@ -4,13 +4,11 @@
 use super::{Action, PermissionRequest};
 use crate::lifecycle::contract::Note;
 use crate::lifecycle::expr::Value;
-use crate::lifecycle::{Activity, Lifecycle};
+use crate::lifecycle::{Activity, Lifecycle, StateActivity};
 use crate::machine::{Actor, Record};
 
 /// The trigger that records a permission if the lifecycle has no answer that grants it.
-pub const ALLOW: &str = Note::Allow.name();
-/// The trigger that records a refused answer.
-pub const REFUSED: &str = Note::AnswerRefused.name();
+pub const ALLOW: &str = Note::Allow.as_str();
 
 /// The field in the record that starts a run.
 const EPOCH: &str = "epoch";
@@ -42,12 +40,12 @@ pub fn grants<'r>(
     for (seq, record) in records {
         let moves = record.from.as_deref() != Some(record.to.as_str());
         let is_person = record.actor.role == Actor::human("").role;
-        let grants_request = record.trigger == ALLOW && !moves
-            || moves
-                && record
-                    .from
-                    .as_deref()
-                    .is_some_and(|from| is_granting(lifecycle, from, &record.trigger));
+        let from = record.from.as_deref().unwrap_or_default();
+        let grants_request = if moves {
+            is_granting(lifecycle, from, &record.trigger)
+        } else {
+            record.trigger == ALLOW
+        };
         if let Some(actions) = asked.as_ref().filter(|_| is_person && grants_request) {
             grants.push(Grant { actions: actions.clone(), by: record.actor.clone(), seq });
             is_unused = true;
@@ -85,19 +83,18 @@ fn request_in(record: &Record) -> Option<Vec<Action>> {
     record.fields.values().filter_map(Value::as_str).find_map(PermissionRequest::parse_actions)
 }
 
+fn activity_of<'l>(lifecycle: &'l Lifecycle, state: &str) -> Option<&'l StateActivity> {
+    lifecycle.find_state(state).and_then(|id| lifecycle.state(id).does.as_ref())
+}
+
 fn is_human_state(lifecycle: &Lifecycle, state: &str) -> bool {
-    let state = lifecycle.find_state(state).map(|id| lifecycle.state(id));
-    let does = state.and_then(|state| state.does.as_ref());
-    does.is_some_and(|does| does.activity == Activity::Human)
+    activity_of(lifecycle, state).is_some_and(|does| does.activity == Activity::Human)
 }
 
 /// Whether the trigger is an answer of the state that grants a request.
 fn is_granting(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
-    let state = lifecycle.find_state(from).map(|id| lifecycle.state(id));
-    let does = state.and_then(|state| state.does.as_ref());
-    does.is_some_and(|does| {
-        does.offers
-            .iter()
-            .any(|(action, of)| of == trigger && GRANTING_ANSWERS.contains(&action.as_str()))
-    })
+    let grants = |(action, of): &(String, String)| {
+        of == trigger && GRANTING_ANSWERS.contains(&action.as_str())
+    };
+    activity_of(lifecycle, from).is_some_and(|does| does.offers.iter().any(grants))
 }

@@ -190,7 +190,7 @@ impl<'a> Draft<'a> {
         }
         if rules.len() - first_own > limits::POLICY_RULES {
             let message = format!("more than {} rules", limits::POLICY_RULES);
-            self.problems.push(Problem { line: 0, column: 0, message, help: None });
+            self.problems.push(Problem::of_whole(message, None));
         }
     }
 

@@ -122,8 +122,8 @@ impl Resolver<'_> {
             if step.id.len() > limits::WORKFLOW_ID_BYTES {
                 let message =
                     format!("the id of a step is longer than {} bytes", limits::WORKFLOW_ID_BYTES);
-                let help = Some(format!("use shorter names or values: `{}…`", clip(&step.id)));
-                self.report.add(Problem { line: step.line, column: 1, message, help });
+                let help = format!("use shorter names or values: `{}…`", clip(&step.id));
+                self.report.add(Problem::in_line(step.line, message, help));
             }
         }
     }

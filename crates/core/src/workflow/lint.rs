@@ -35,7 +35,7 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
             let what = described_path(path, &inside);
             let message =
                 format!("the context file {what} does not exist, and no step produces it");
-            warnings.push(Problem { line: 0, column: 0, message, help: None });
+            warnings.push(Problem::of_whole(message, None));
         }
     }
     for (number, step) in flow.steps.iter().enumerate() {
@@ -65,7 +65,7 @@ struct Warning(String, &'static str);
 
 impl Warning {
     fn on(self, line: u32) -> Problem {
-        Problem { line, column: 1, message: self.0, help: Some(self.1.to_owned()) }
+        Problem::in_line(line, self.0, self.1)
     }
 }
 
@@ -317,5 +317,5 @@ fn collision(
             "let one need the other, or their changes will conflict",
         )
     };
-    Problem { line: other.line, column: 1, message, help: Some(help.to_owned()) }
+    Problem::in_line(other.line, message, help)
 }

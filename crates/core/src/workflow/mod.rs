@@ -35,6 +35,7 @@ use crate::time::Span;
 
 use links::Links;
 
+pub use crate::lifecycle::contract::LaunchMode;
 pub use lint::{default_warnings, lint};
 pub use paths::file_name;
 
@@ -172,18 +173,6 @@ pub fn matches_step(name: &str, id: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LaunchMode {
-    /// A worker takes it.
-    Headless,
-    /// A person, or an agent that works with one, does it and signals.
-    Interactive,
-    /// The agent that drives the workflow delegates it to its own subagent; without such an agent,
-    /// a worker takes it.
-    Subagent,
-}
-
 /// How to decide whether a step has done its work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -250,16 +239,6 @@ pub struct RetryRoute {
 }
 
 impl Workflow {
-    #[must_use]
-    pub fn step(&self, id: &str) -> Option<&Step> {
-        self.steps.iter().find(|step| step.id == id)
-    }
-
-    /// The steps that need a step directly.
-    pub fn after<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Step> {
-        self.steps.iter().filter(move |step| step.follows(id))
-    }
-
     /// A step and everything that depends on it, directly or not, in the order of the file: what
     /// going back to it resets.
     #[must_use]
@@ -273,14 +252,6 @@ impl Workflow {
             .filter(|(_, is_reached)| *is_reached)
             .map(|(step, _)| step)
             .collect()
-    }
-}
-
-impl Step {
-    /// Whether it needs another step of the same workflow directly.
-    #[must_use]
-    pub fn follows(&self, id: &str) -> bool {
-        self.needs.iter().any(|need| matches!(need, Need::Step(needed) if needed == id))
     }
 }
 

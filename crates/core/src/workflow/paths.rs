@@ -91,8 +91,7 @@ pub(super) fn make_files_unique(steps: &mut [Step]) -> Vec<Problem> {
         for name in names(step).into_iter().filter(|name| left[name] > 1) {
             if let Some(other) = seen.insert(name.clone(), &step.id) {
                 let message = format!("`{other}` and `{}` would both write `{name}`", step.id);
-                let help = Some("give each its own path".to_owned());
-                problems.push(Problem { line: step.line, column: 1, message, help });
+                problems.push(Problem::in_line(step.line, message, "give each its own path"));
             }
         }
     }

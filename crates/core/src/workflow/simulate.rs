@@ -35,16 +35,13 @@ pub use worst::{WorstCase, worst};
 /// The verdicts of the gates in a simulation.
 #[derive(Debug, Clone, Copy)]
 pub enum GateScript<'a> {
-    Pass,
     /// Each gate fails without a reason until it has asked a person, and passes from then on.
     Fail,
     /// Verdicts by gate id, in order for each gate; a gate without further verdicts passes.
     Chosen(&'a [(String, GateVerdict)]),
     /// Random verdicts; each retry route is equally likely. The same seed gives the same
     /// simulation.
-    Random {
-        seed: u64,
-    },
+    Random { seed: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

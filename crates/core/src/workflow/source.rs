@@ -226,12 +226,8 @@ pub(super) fn read(text: &str) -> Result<Source, Problem> {
     let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
     if text.len() <= limits::WORKFLOW_BYTES && !text.lines().any(|line| is_said(line.trim())) {
         let needed = "write `workflow: { id: NAME }` and `steps: [{ id: STEP }]`";
-        return Err(Problem {
-            line: 0,
-            column: 0,
-            message: "the file is empty".to_owned(),
-            help: Some(format!("{needed}; {MANUAL} shows every key")),
-        });
+        let help = Some(format!("{needed}; {MANUAL} shows every key"));
+        return Err(Problem::of_whole("the file is empty", help));
     }
     yaml::read(text, limits::WORKFLOW_BYTES, MANUAL)
 }

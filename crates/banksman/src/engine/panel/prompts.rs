@@ -17,7 +17,7 @@ use crate::prompts::{PromptError, Prompts, built_in};
 use crate::store::Stored;
 
 /// The templates of the first pass and of a debate.
-const REVIEWER: &str = AgentRole::Reviewer.name();
+const REVIEWER: &str = AgentRole::Reviewer.as_str();
 const DEBATE: &str = "debate";
 /// The template for the work: of a task, or of a step at its gate.
 const TASK: &str = "task";

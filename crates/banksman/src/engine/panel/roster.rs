@@ -15,7 +15,7 @@ use crate::store::{Store, Stored};
 
 /// The role whose panel is the whole roster; a panel of another role has one reviewer of that name.
 /// A worker with this role takes any review.
-pub(super) const REVIEWER: &str = AgentRole::Reviewer.name();
+pub(super) const REVIEWER: &str = AgentRole::Reviewer.as_str();
 
 /// The role of the panel in the task's state; `reviewer` where it has none.
 pub(in crate::engine) fn role_of_panel(parent: &Stored) -> &str {

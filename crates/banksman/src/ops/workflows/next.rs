@@ -1,6 +1,6 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
-use banksman_core::lifecycle::contract::{Field, Launch};
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
@@ -231,7 +231,7 @@ impl Looked<'_> {
 pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
-        && stored.text(Field::Launch) == Some(Launch::Interactive.name())
+        && stored.text(Field::Launch) == Some(LaunchMode::Interactive.as_str())
 }
 
 /// Whether somebody has the step in hand who will say when it is done.

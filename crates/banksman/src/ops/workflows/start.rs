@@ -194,7 +194,7 @@ impl Planning<'_> {
             (Field::Spec, value_of(step)),
             (Field::Level, level.into()),
             (Field::Launch, value_of(&launch)),
-            (Field::StepDriver, driver.name().into()),
+            (Field::StepDriver, driver.as_str().into()),
             (Field::Proof, proof.into()),
         ];
         let title = if step.name == step.id {

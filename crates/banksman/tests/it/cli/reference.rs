@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use banksman_core::lifecycle::contract::{
-    CounterName, Field, FiredBy, Purpose, Rule, SettingName, SettingShape, Trigger, Writer,
+    CounterName, Field, FiredBy, Purpose, Rule, SettingName, Trigger, Writer,
 };
 use serde_json::Value;
 
@@ -139,10 +139,8 @@ fn the_contract_of_lifecycles() {
         format!("`{}`, {writer}", item.shape().describe())
     }));
     page.push_str(&section("Counters", "", CounterName::RULES, |_| String::new()));
-    page.push_str(&section("Settings", "type", SettingName::RULES, |item| match item.detail() {
-        SettingShape::Time => "time".to_owned(),
-        SettingShape::Number => "number".to_owned(),
-        SettingShape::Flag => "flag".to_owned(),
+    page.push_str(&section("Settings", "type", SettingName::RULES, |item| {
+        item.detail().name.to_owned()
     }));
     check("contract.md", &page);
 }

@@ -9,9 +9,9 @@ use banksman::store::hex;
 use banksman::store::query::{Decision, DecisionEnd};
 use banksman::store::{Add, Definition, Store};
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::lifecycle::{Outcome, builtin};
 use banksman_core::machine::{Event, Finish};
-use banksman_core::policy::REFUSED;
 use banksman_core::time::Span;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -228,7 +228,7 @@ fn what_is_settled_is_not_put_off(world: &World) {
 /// Records of something that has changed the task: refused answers are in the history, too.
 pub(crate) fn moves(store: &Store, id: TaskId) -> usize {
     let entries = store.history(id, 0).unwrap();
-    entries.iter().filter(|entry| entry.record.trigger != REFUSED).count()
+    entries.iter().filter(|entry| entry.record.trigger != Note::AnswerRefused.as_str()).count()
 }
 
 fn an_answer_holds_for_the_version_that_was_seen(world: &World) {

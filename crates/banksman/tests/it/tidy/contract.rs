@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::contract::{
-    AgentRole, CounterName, DrivenBy, Field, Launch, Note, Rule, SettingName, Trigger,
+    AgentRole, CounterName, DrivenBy, Field, LaunchMode, Note, Rule, SettingName, Trigger,
 };
 
 use super::source::{SourceFile, Violation, found};
@@ -33,7 +33,8 @@ fn names() -> BTreeSet<&'static str> {
     fn of<T>(rules: &'static [Rule<T>]) -> impl Iterator<Item = &'static str> {
         rules.iter().flat_map(|rule| [rule.name].into_iter().chain(rule.former))
     }
-    let words = [AgentRole::NAMES, DrivenBy::NAMES, Launch::NAMES, Note::NAMES].concat();
+    let words =
+        [&AgentRole::NAMES[..], &DrivenBy::NAMES, &LaunchMode::NAMES, &Note::NAMES].concat();
     let rules = of(Trigger::RULES).chain(of(Field::RULES));
     rules.chain(of(CounterName::RULES)).chain(of(SettingName::RULES)).chain(words).collect()
 }

@@ -30,6 +30,20 @@ const MAX_SHOWN_CHARS: usize = 40;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Type {
+    /// The type that a lifecycle calls so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "number" => Some(Self::Number),
+            "flag" => Some(Self::Flag),
+            "time" => Some(Self::Time),
+            "list" => Some(Self::List),
+            "any" => Some(Self::Any),
+            _ => None,
+        }
+    }
+
     /// The type in words, as in "must be …".
     #[must_use]
     pub fn describe(&self) -> String {

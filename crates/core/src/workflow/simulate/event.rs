@@ -103,24 +103,39 @@ impl fmt::Display for SimulationEvent {
                 (Some(gate), Decider::Agent | Decider::Nobody) => write!(f, "{step} passes {gate}"),
             },
             Self::SentBack { gate, reason, failure, to, resets, .. } => {
-                write!(f, "{gate} fails{}, failure {failure}: back to {to}", Because(reason))?;
-                write!(f, ", resets {}", Names(resets))
+                write_failure(f, gate, reason.as_ref(), *failure)?;
+                let shown = &resets[..resets.len().min(NAMES_SHOWN)];
+                write!(f, ": back to {to}, resets {}", shown.join(", "))?;
+                match resets.len() - shown.len() {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
             }
             Self::Asked { gate, reason, failure, max_retries, .. } => {
-                write!(f, "{gate} fails{}, failure {failure}", Because(reason))?;
+                write_failure(f, gate, reason.as_ref(), *failure)?;
                 write!(f, " (max_retries {max_retries}): a person is asked")
             }
             Self::Tripped { gate, reason, failures, .. } => {
-                write!(f, "{gate} fails{}, failure {failures} of all gates", Because(reason))?;
-                f.write_str(": the breaker trips and a person is asked")
+                write_failure(f, gate, reason.as_ref(), *failures)?;
+                f.write_str(" of all gates: the breaker trips and a person is asked")
             }
             Self::Aborted { gate, reason, failure, .. } => {
-                write!(f, "{gate} fails{}, failure {failure}", Because(reason))?;
+                write_failure(f, gate, reason.as_ref(), *failure)?;
                 f.write_str(": the workflow is aborted")
             }
             Self::Ended { how } => how.fmt(f),
         }
     }
+}
+
+fn write_failure(
+    f: &mut fmt::Formatter<'_>,
+    gate: &str,
+    reason: Option<&String>,
+    number: u32,
+) -> fmt::Result {
+    let because = reason.map(|reason| format!(" because of {reason}")).unwrap_or_default();
+    write!(f, "{gate} fails{because}, failure {number}")
 }
 
 impl fmt::Display for SimulationEnd {
@@ -132,29 +147,5 @@ impl fmt::Display for SimulationEnd {
             Self::Stuck => "stuck: the remaining steps can never start",
             Self::CutOff => "cut off: the simulation is too long",
         })
-    }
-}
-
-struct Because<'a>(&'a Option<String>);
-
-impl fmt::Display for Because<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(reason) => write!(f, " because of {reason}"),
-            None => Ok(()),
-        }
-    }
-}
-
-struct Names<'a>(&'a [String]);
-
-impl fmt::Display for Names<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = &self.0[..self.0.len().min(NAMES_SHOWN)];
-        f.write_str(&shown.join(", "))?;
-        match self.0.len() - shown.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
     }
 }

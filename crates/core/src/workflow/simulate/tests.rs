@@ -25,9 +25,13 @@ fn fails(gates: &[(&str, Option<&str>)]) -> Vec<(String, GateVerdict)> {
     gates.iter().map(fail).collect()
 }
 
+fn step_of<'a>(flow: &'a Workflow, id: &str) -> Option<&'a Step> {
+    flow.steps.iter().find(|step| step.id == id)
+}
+
 #[test]
 fn all_passes() {
-    insta::assert_snapshot!(told(&run_simulation(&tests_then_code(), &GateScript::Pass)), @"
+    insta::assert_snapshot!(told(&run_simulation(&tests_then_code(), &GateScript::Chosen(&[]))), @"
     round 1: X-1 starts, attempt 1
     X-1 passes XG-1-2
     round 2: X-2 starts, attempt 1
@@ -149,15 +153,15 @@ fn the_failure_of_that_number_asks_a_person() {
 #[test]
 fn steps_wait_for_a_place_and_for_a_shared_worktree() {
     let side_by_side = || flow((0..6).map(|place| step(&format!("s{place}"), &[], None)).collect());
-    assert_eq!(run_simulation(&side_by_side(), &GateScript::Pass).longest, 1);
+    assert_eq!(run_simulation(&side_by_side(), &GateScript::Chosen(&[])).longest, 1);
     let mut narrow = side_by_side();
     narrow.parallel = Some(4);
-    assert_eq!(run_simulation(&narrow, &GateScript::Pass).longest, 2);
+    assert_eq!(run_simulation(&narrow, &GateScript::Chosen(&[])).longest, 2);
     let mut shared = side_by_side();
     for step in &mut shared.steps[..3] {
         step.worktree = Some("one/".to_owned());
     }
-    assert_eq!(run_simulation(&shared, &GateScript::Pass).longest, 3);
+    assert_eq!(run_simulation(&shared, &GateScript::Chosen(&[])).longest, 3);
 }
 
 #[test]
@@ -166,8 +170,8 @@ fn what_can_never_start_is_told() {
     let missing = flow(vec![step("a", &["nowhere"], None)]);
     let beside =
         flow(vec![step("a", &[], Some(gate("g", 3, &[("", Some("b"))]))), step("b", &[], None)]);
-    assert_eq!(run_simulation(&circle, &GateScript::Pass).ended, SimulationEnd::Stuck);
-    assert_eq!(run_simulation(&missing, &GateScript::Pass).ended, SimulationEnd::Stuck);
+    assert_eq!(run_simulation(&circle, &GateScript::Chosen(&[])).ended, SimulationEnd::Stuck);
+    assert_eq!(run_simulation(&missing, &GateScript::Chosen(&[])).ended, SimulationEnd::Stuck);
     // The gate leads to a step that its own step does not need, so nothing runs its step again.
     assert_eq!(run_simulation(&beside, &GateScript::Fail).ended, SimulationEnd::Stuck);
     assert_eq!(run_simulation(&flow(Vec::new()), &GateScript::Fail).ended, SimulationEnd::Done);
@@ -202,7 +206,7 @@ fn a_walk_without_end_is_cut_off() {
 fn sums_that_are_too_large_stay_at_the_largest() {
     let past = |_: &str| Some((i64::MAX, i64::MAX));
     let flow = chain(3, u32::MAX);
-    let estimate = cost(&flow, Some(&run_simulation(&flow, &GateScript::Pass)), &past, 2);
+    let estimate = cost(&flow, Some(&run_simulation(&flow, &GateScript::Chosen(&[]))), &past, 2);
     assert_eq!(estimate.best.micros, i64::MAX);
     assert_eq!(estimate.worst.seconds, i64::MAX);
     assert_eq!(estimate.walk.expect("one was given").micros, i64::MAX);
@@ -364,7 +368,7 @@ fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
     for event in &walk.events {
         match event {
             SimulationEvent::Started { step, attempt, round } => {
-                let needs = &flow.step(step).ok_or("an unknown step starts")?.needs;
+                let needs = &step_of(flow, step).ok_or("an unknown step starts")?.needs;
                 let fits =
                     |need: &Need| matches!(need, Need::Step(id) if passed.contains(id.as_str()));
                 let run = runs.entry(step).or_default();
@@ -406,7 +410,7 @@ fn replayed(flow: &Workflow, walk: &Simulation) -> Result<(), String> {
     let limit = flow.parallel.map_or(usize::MAX, |limit| limit.max(1) as usize);
     for steps in rounds.values() {
         let shared: Vec<_> =
-            steps.iter().filter_map(|id| flow.step(id)?.worktree.clone()).collect();
+            steps.iter().filter_map(|id| step_of(flow, id)?.worktree.clone()).collect();
         let apart: BTreeSet<_> = shared.iter().collect();
         if steps.len() > limit || apart.len() < shared.len() {
             return Err(format!("{steps:?} run at the same time"));
@@ -461,7 +465,7 @@ proptest! {
                 (format!("g{place}"), reasons.get(reason).map_or(GateVerdict::Pass, fail))
             })
             .collect();
-        for policy in [GateScript::Pass, GateScript::Fail, GateScript::Random { seed }, GateScript::Chosen(&chosen)] {
+        for policy in [GateScript::Chosen(&[]), GateScript::Fail, GateScript::Random { seed }, GateScript::Chosen(&chosen)] {
             let held = holds(&flow, &policy);
             prop_assert!(held.is_ok(), "{:?}: {:?}", policy, held);
         }
@@ -481,7 +485,7 @@ fn several_reviewers_count_each() {
     let mut flow = flow(vec![step("a", &[], Some(gate("G", 2, &[("", Some("a"))])))]);
     let judged = flow.steps[0].gate.as_mut().expect("it has one");
     judged.reviewers = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let taken = run_simulation(&flow, &GateScript::Pass);
+    let taken = run_simulation(&flow, &GateScript::Chosen(&[]));
     assert_eq!((taken.runs, taken.reviews), (1, 3));
     let most = worst(&flow, 2);
     assert_eq!((most.runs, most.reviews, most.steps["a"].reviews), (2, 18, 18));

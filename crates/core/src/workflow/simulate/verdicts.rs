@@ -7,7 +7,6 @@ use super::{GateScript, GateVerdict};
 use crate::workflow::{Gate, Workflow};
 
 pub(super) enum GateVerdicts<'a> {
-    Pass,
     /// For each step, whether its gate has asked a person.
     Fail(Vec<bool>),
     Chosen(HashMap<&'a str, VecDeque<&'a GateVerdict>>),
@@ -17,7 +16,6 @@ pub(super) enum GateVerdicts<'a> {
 impl<'a> GateVerdicts<'a> {
     pub(super) fn new(flow: &Workflow, policy: &GateScript<'a>) -> Self {
         match *policy {
-            GateScript::Pass => Self::Pass,
             GateScript::Fail => Self::Fail(vec![false; flow.steps.len()]),
             GateScript::Chosen(verdicts) => {
                 let mut by_gate: HashMap<&str, VecDeque<&GateVerdict>> = HashMap::new();
@@ -32,7 +30,6 @@ impl<'a> GateVerdicts<'a> {
 
     pub(super) fn verdict(&mut self, place: usize, gate: &Gate) -> GateVerdict {
         match self {
-            Self::Pass => GateVerdict::Pass,
             Self::Fail(asked) if asked[place] => GateVerdict::Pass,
             Self::Fail(_) => GateVerdict::Fail { reason: None },
             Self::Chosen(by_gate) => {
@@ -53,7 +50,7 @@ impl<'a> GateVerdicts<'a> {
     pub(super) fn person_asked(&mut self, place: usize) {
         match self {
             Self::Fail(asked) => asked[place] = true,
-            Self::Pass | Self::Chosen(_) | Self::Random(_) => {}
+            Self::Chosen(_) | Self::Random(_) => {}
         }
     }
 }
