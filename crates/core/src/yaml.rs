@@ -194,6 +194,11 @@ fn describe_error(error: &Error, manual: &str) -> (String, String) {
     }
 }
 
+/// Another value at the same position.
+pub(crate) fn at<T, U>(place: &Spanned<T>, value: impl Into<U>) -> Spanned<U> {
+    Spanned::new(value.into(), place.referenced, place.defined)
+}
+
 /// The line and column of a value.
 pub(crate) fn place<T>(at: &Spanned<T>) -> (u32, u32) {
     let number = |value: u64| u32::try_from(value).unwrap_or(0);

@@ -203,21 +203,30 @@ impl Grid {
         for layer in &self.layers {
             number(layer, &mut place);
         }
-        for sweep in 0..ORDER_SWEEPS {
-            let down = sweep % 2 == 0;
-            for step in 0..self.layers.len() {
-                let index = if down { step } else { self.layers.len() - 1 - step };
-                let mut layer = std::mem::take(&mut self.layers[index]);
-                let wanted = |cell: &usize| {
-                    let cell_data = &self.cells[*cell];
-                    let neighbours = if down { &cell_data.above } else { &cell_data.below };
-                    mean(neighbours, &place).unwrap_or(place[*cell])
-                };
-                layer.sort_by(|left, right| wanted(left).total_cmp(&wanted(right)));
-                number(&layer, &mut place);
-                self.layers[index] = layer;
-            }
+        for (index, down) in self.sweeps(ORDER_SWEEPS) {
+            let mut layer = std::mem::take(&mut self.layers[index]);
+            let wanted = |cell: &usize| self.wish(*cell, down, &place);
+            layer.sort_by(|left, right| wanted(left).total_cmp(&wanted(right)));
+            number(&layer, &mut place);
+            self.layers[index] = layer;
         }
+    }
+
+    /// The layers from the top, then from the bottom, this many times in turn, and whether it goes
+    /// down.
+    fn sweeps(&self, count: usize) -> impl Iterator<Item = (usize, bool)> + use<> {
+        let last = self.layers.len();
+        let step = move |sweep: usize, step: usize| {
+            let down = sweep.is_multiple_of(2);
+            (if down { step } else { last - 1 - step }, down)
+        };
+        (0..count).flat_map(move |sweep| (0..last).map(move |at| step(sweep, at)))
+    }
+
+    /// Where its neighbours in the layer before pull a cell.
+    fn wish(&self, cell: usize, down: bool, places: &[f64]) -> f64 {
+        let neighbours = if down { &self.cells[cell].above } else { &self.cells[cell].below };
+        mean(neighbours, places).unwrap_or(places[cell])
     }
 
     /// The middle of every cell.
@@ -226,17 +235,11 @@ impl Grid {
         for layer in &self.layers {
             self.spread(layer, &mut middles);
         }
-        for sweep in 0..POSITION_SWEEPS {
-            let down = sweep % 2 == 0;
-            for step in 0..self.layers.len() {
-                let index = if down { step } else { self.layers.len() - 1 - step };
-                for cell in &self.layers[index] {
-                    let data = &self.cells[*cell];
-                    let neighbours = if down { &data.above } else { &data.below };
-                    middles[*cell] = mean(neighbours, &middles).unwrap_or(middles[*cell]);
-                }
-                self.spread(&self.layers[index], &mut middles);
+        for (index, down) in self.sweeps(POSITION_SWEEPS) {
+            for cell in &self.layers[index] {
+                middles[*cell] = self.wish(*cell, down, &middles);
             }
+            self.spread(&self.layers[index], &mut middles);
         }
         middles
     }

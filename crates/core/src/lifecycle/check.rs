@@ -18,7 +18,7 @@ use super::{
 };
 use crate::limits;
 use crate::time::Span;
-use crate::yaml::{Entries, Name, Spanned, clip, place, problem_at};
+use crate::yaml::{self, Entries, Name, Spanned, clip, place, problem_at};
 
 /// Values from a project's configuration that replace a lifecycle's settings.
 pub type Overrides = BTreeMap<String, Setting>;
@@ -149,9 +149,8 @@ impl<'a> Checker<'a> {
         state: &str,
         stands: Stands,
     ) -> Option<Requirement> {
-        let at = |value: &str| Spanned::new(value.to_owned(), source.referenced, source.defined);
         let (field, that, message) = match &source.value {
-            RequirementSource::Text(name) => (at(name), None, None),
+            RequirementSource::Text(name) => (yaml::at(source, name), None, None),
             RequirementSource::Full(full) => {
                 (full.field.clone(), full.that.as_ref(), full.message.as_ref())
             }

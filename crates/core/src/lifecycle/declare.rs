@@ -15,7 +15,7 @@ use super::{
 };
 use crate::failure::Deliverable;
 use crate::limits;
-use crate::yaml::{Entries, Name, Spanned, clip, place};
+use crate::yaml::{self, Entries, Name, Spanned, clip, place};
 
 /// The keys of a field that is declared with more than its type.
 pub(super) const TYPE: &str = "type";
@@ -163,8 +163,7 @@ impl Checker<'_> {
             self.problem(at, "`by` is a list of roles", "write `by: [human]`, or `by: anyone`");
             return FieldWriters::Roles(Vec::new());
         };
-        let named = |role: &str| Spanned::new(role.to_owned(), at.referenced, at.defined);
-        let ids = roles.into_iter().filter_map(|role| self.role_named(&named(role)));
+        let ids = roles.into_iter().filter_map(|role| self.role_named(&yaml::at(at, role)));
         FieldWriters::Roles(ids.collect())
     }
 

@@ -70,14 +70,8 @@ fn title(state: &State, is_current: bool) -> String {
 
 /// Whether states of a kind lie beside the way of a task that goes well.
 fn lies_beside(kind: StateKind) -> bool {
-    match kind {
-        StateKind::Blocked | StateKind::Parked | StateKind::Failed | StateKind::Cancelled => true,
-        StateKind::Queued
-        | StateKind::Working
-        | StateKind::Reviewing
-        | StateKind::Waiting
-        | StateKind::Done => false,
-    }
+    use StateKind::{Blocked, Cancelled, Failed, Parked};
+    matches!(kind, Blocked | Parked | Failed | Cancelled)
 }
 
 /// One of the triggers of an edge.

@@ -122,7 +122,7 @@ pub(super) fn read(text: &str, manual: &str) -> Result<Source, Problem> {
             Value::Object(Fields::from_iter([(TYPE.to_owned(), kind), (BY.to_owned(), by)]));
     }
     Ok(Source {
-        purpose: map(&old.lifecycle, |_| purpose),
+        purpose: yaml::at(&old.lifecycle, purpose),
         lifecycle: old.lifecycle,
         about: old.about,
         initial: old.initial,
@@ -170,8 +170,4 @@ fn transition(old: OldTransition) -> TransitionSource {
 fn into<A, B>(spanned: Spanned<A>, change: impl FnOnce(A) -> B) -> Spanned<B> {
     let (referenced, defined) = (spanned.referenced, spanned.defined);
     Spanned::new(change(spanned.value), referenced, defined)
-}
-
-fn map<A, B>(spanned: &Spanned<A>, change: impl FnOnce(&A) -> B) -> Spanned<B> {
-    Spanned::new(change(&spanned.value), spanned.referenced, spanned.defined)
 }

@@ -83,15 +83,7 @@ impl StateKind {
     /// Whether a task may end in a state of this kind.
     #[must_use]
     pub fn may_end(self) -> bool {
-        match self {
-            Self::Done | Self::Failed | Self::Cancelled => true,
-            Self::Queued
-            | Self::Working
-            | Self::Reviewing
-            | Self::Waiting
-            | Self::Blocked
-            | Self::Parked => false,
-        }
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 }
 

@@ -76,11 +76,10 @@ impl NamesFor<'_> {
             [member] if MEMBERS.contains(member) => {
                 Ok((ResolvedName::Spent(Some((*member).to_owned())), Type::Number))
             }
-            rest => Err(format!(
-                "`spent` has no `{}`; {}",
-                rest.join("."),
-                suggestion(&rest.join("."), MEMBERS)
-            )),
+            rest => {
+                let name = rest.join(".");
+                Err(format!("`spent` has no `{name}`; {}", suggestion(&name, MEMBERS)))
+            }
         }
     }
 
@@ -114,22 +113,18 @@ fn member_type(field: &str, kind: &Type, rest: &[&str]) -> Result<Type, String> 
     let Some((member, rest)) = rest.split_first() else {
         return Ok(kind.clone());
     };
-    match kind {
-        Type::Record(members) => match members.get(*member) {
-            Some(kind) => member_type(member, kind, rest),
-            None => {
-                let known = members.keys().map(String::as_str);
-                Err(format!("`{field}` has no `{member}`; {}", suggestion(member, known)))
-            }
-        },
-        Type::Any => Ok(Type::Any),
-        Type::Text
-        | Type::Number
-        | Type::Flag
-        | Type::Time
-        | Type::Span
-        | Type::List
-        | Type::OneOf(_) => Err(format!("`{field}` is {}, it has no `{member}`", kind.describe())),
+    if *kind == Type::Any {
+        return Ok(Type::Any);
+    }
+    let Type::Record(members) = kind else {
+        return Err(format!("`{field}` is {}, it has no `{member}`", kind.describe()));
+    };
+    match members.get(*member) {
+        Some(kind) => member_type(member, kind, rest),
+        None => {
+            let known = members.keys().map(String::as_str);
+            Err(format!("`{field}` has no `{member}`; {}", suggestion(member, known)))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     TransitionTarget, state_id,
 };
 use crate::limits;
-use crate::yaml::{Name, OneOrMany, Spanned, place};
+use crate::yaml::{self, Name, OneOrMany, Spanned, place};
 
 pub(super) fn spell_out(
     checker: &mut Checker<'_>,
@@ -128,8 +128,7 @@ fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<T
             Some(TransitionTarget::Prior)
         }
         OneOrMany::One(name) => {
-            let name = Spanned::new(name.clone(), at.referenced, at.defined);
-            checker.state_named(&name).map(TransitionTarget::State)
+            checker.state_named(&yaml::at(at, name)).map(TransitionTarget::State)
         }
         OneOrMany::Many(_) => {
             let help = "write `to: state`, or `to: [prior]`";
@@ -147,9 +146,7 @@ fn starts(
 ) -> Vec<StateId> {
     match &at.value.from {
         OneOrMany::One(name) if name == "any" => any(at, source, states),
-        OneOrMany::One(name) => {
-            one_or_group(checker, &Spanned::new(name.clone(), at.referenced, at.defined), states)
-        }
+        OneOrMany::One(name) => one_or_group(checker, &yaml::at(at, name), states),
         OneOrMany::Many(names) => {
             names.iter().flat_map(|name| one_or_group(checker, name, states)).collect()
         }

@@ -242,11 +242,10 @@ impl Source {
         self.transitions.extend(fragment.transitions);
         // A state that only the fragment has follows the one before it there.
         let (own, mut next) = (&mut self.states.0, 0);
-        for (name, mut shared) in fragment.states.0 {
+        for (name, shared) in fragment.states.0 {
             match own.iter().position(|(known, _)| known.value == name.value) {
                 Some(at) => {
-                    shared.replace_with(std::mem::take(&mut own[at].1));
-                    own[at].1 = shared;
+                    own[at].1 = std::mem::take(&mut own[at].1).or(shared);
                     next = at + 1;
                 }
                 None => {
@@ -267,24 +266,19 @@ fn add_missing<T>(own: &mut Entries<T>, shared: Entries<T>) {
 }
 
 impl StateSource {
-    fn replace_with(&mut self, own: Self) {
-        let Self { kind, about, does, when, requires, timeouts, remind, on_entry, provisional } =
-            own;
-        replace(&mut self.kind, kind);
-        replace(&mut self.about, about);
-        replace(&mut self.does, does);
-        replace(&mut self.when, when);
-        replace(&mut self.requires, requires);
-        replace(&mut self.timeouts, timeouts);
-        replace(&mut self.remind, remind);
-        replace(&mut self.on_entry, on_entry);
-        replace(&mut self.provisional, provisional);
-    }
-}
-
-fn replace<T>(shared: &mut Option<T>, own: Option<T>) {
-    if own.is_some() {
-        *shared = own;
+    /// Each key of its own, and the others of the fragment.
+    fn or(self, shared: Self) -> Self {
+        Self {
+            kind: self.kind.or(shared.kind),
+            about: self.about.or(shared.about),
+            does: self.does.or(shared.does),
+            when: self.when.or(shared.when),
+            requires: self.requires.or(shared.requires),
+            timeouts: self.timeouts.or(shared.timeouts),
+            remind: self.remind.or(shared.remind),
+            on_entry: self.on_entry.or(shared.on_entry),
+            provisional: self.provisional.or(shared.provisional),
+        }
     }
 }
 

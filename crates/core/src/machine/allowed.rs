@@ -48,20 +48,9 @@ fn is_hard(guard: &Requirement) -> bool {
 
 /// Whether a guard can only be answered in the light of a move.
 pub(super) fn asks_about_the_move(guard: &Requirement) -> bool {
-    guard.that.names().any(|name| match name {
-        ResolvedName::ActorName
-        | ResolvedName::ActorRole
-        | ResolvedName::Now
-        | ResolvedName::Outcome
-        | ResolvedName::Detail => true,
-        ResolvedName::Field(_)
-        | ResolvedName::Constant(_)
-        | ResolvedName::Counter(_)
-        | ResolvedName::Title
-        | ResolvedName::Tags
-        | ResolvedName::Priority
-        | ResolvedName::Spent(_) => false,
-    })
+    use ResolvedName::{ActorName, ActorRole, Detail, Now, Outcome};
+    let mut names = guard.that.names();
+    names.any(|name| matches!(name, ActorName | ActorRole | Now | Outcome | Detail))
 }
 
 pub(super) fn asks_who(guard: &Requirement) -> bool {

@@ -15,7 +15,7 @@ use super::{Breaker, Need, Signal, Step, Workflow, check, source, steps};
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::{Problem, Problems};
 use crate::limits;
-use crate::yaml::{Entries, Name, Spanned, clip, place};
+use crate::yaml::{self, Entries, Name, Spanned, clip, place};
 
 /// In dollars. More is a typing mistake.
 const MOST_COST: f64 = 1e9;
@@ -217,17 +217,12 @@ fn combinations(
         if !report.fits(list, sets.len().saturating_mul(values.len()), limits::WORKFLOW_MATRIX) {
             return Vec::new();
         }
-        let longer = |set: &Vec<(String, String)>| {
-            let set = set.clone();
-            let name = name.clone();
-            let with = move |value: &String| {
-                let mut set = set.clone();
-                set.push((name.clone(), value.clone()));
-                set
-            };
-            values.iter().map(with).collect::<Vec<_>>()
-        };
-        sets = sets.iter().flat_map(longer).collect();
+        let mut longer = Vec::with_capacity(sets.len() * values.len());
+        for set in &sets {
+            let with = |value: &String| [&set[..], &[(name.clone(), value.clone())]].concat();
+            longer.extend(values.iter().map(with));
+        }
+        sets = longer;
     }
     for (index, set) in sets.iter().enumerate() {
         if sets[..index].iter().any(|other| suffix(other) == suffix(set)) {
@@ -262,8 +257,7 @@ fn values(list: &Spanned<Value>, scope: &Scope, report: &mut Report) -> Vec<Stri
     for part in parts {
         match part {
             Value::String(_) | Value::Number(_) | Value::Bool(_) => {
-                let text = super::template::as_text(part);
-                let text = Spanned::new(text, list.referenced, list.defined);
+                let text = yaml::at(list, super::template::as_text(part));
                 values.push(Reader { scope, report }.text(&text));
             }
             Value::Null | Value::Array(_) | Value::Object(_) => {
@@ -329,10 +323,10 @@ fn given(with: &Entries<Spanned<Value>>, scope: &Scope, report: &mut Report) -> 
     let mut given = Values::new();
     for (name, written) in &with.0 {
         let value = match &written.value {
-            Value::String(text) => scope.whole(text).cloned().unwrap_or_else(|| {
-                let text = Spanned::new(text.clone(), written.referenced, written.defined);
-                Reader { scope, report }.text(&text).into()
-            }),
+            Value::String(text) => scope
+                .whole(text)
+                .cloned()
+                .unwrap_or_else(|| Reader { scope, report }.text(&yaml::at(written, text)).into()),
             other => other.clone(),
         };
         given.insert(name.value.clone(), value);

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::source::{FailSource, GateSource};
 use super::{Gate, MAX_RETRIES, RetryRoute};
 use crate::limits;
-use crate::yaml::{Name, OneOrMany, Spanned, clip, place};
+use crate::yaml::{self, Name, OneOrMany, Spanned, clip, place};
 
 /// The reviewer if the file names none.
 const REVIEWER: &str = "reviewer";
@@ -27,11 +27,8 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
         Some(on_pass) => reader.one_or_many(&on_pass.next_step),
         None => {
             let message = format!("the gate `{}` has no `on_pass`", source.id.value);
-            reader.report.at(
-                &source.id,
-                message,
-                "add `on_pass: { next_step: … }`, with a step or `DONE`",
-            );
+            let help = "add `on_pass: { next_step: … }`, with a step or `DONE`";
+            reader.report.at(&source.id, message, help);
             Vec::new()
         }
     };
@@ -113,7 +110,7 @@ fn retry_routes(
 
 fn feedback_path(path: &Name, reader: &mut Reader<'_>) -> String {
     let filled = reader.path(path);
-    let at = Spanned::new(filled, path.referenced, path.defined);
+    let at: Name = yaml::at(path, filled);
     if !at.value.contains("{n}") {
         let message = format!("`{}` is the same file for every failure", clip(&at.value));
         let help = "add `{n}`, the number of the failure; inside braces, put the path in quotes";

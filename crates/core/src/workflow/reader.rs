@@ -7,7 +7,7 @@ use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::time::Span;
-use crate::yaml::{Name, OneOrMany, Spanned, clip, problem_at};
+use crate::yaml::{self, Name, OneOrMany, Spanned, clip, problem_at};
 
 /// The problems of one file, each once.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Reader<'_> {
     /// A text with its placeholders filled in; on a problem, the text as it is written.
     pub(super) fn name(&mut self, text: &Name) -> Name {
         match self.scope.fill(&text.value) {
-            Ok(filled) => Spanned::new(filled, text.referenced, text.defined),
+            Ok(filled) => yaml::at(text, filled),
             Err(fault) => {
                 self.report.at(text, fault.message, fault.help);
                 text.clone()
@@ -72,11 +72,9 @@ impl Reader<'_> {
         let mut names = Vec::new();
         for entry in list {
             match self.scope.whole(&entry.value) {
-                Some(Value::Array(parts)) => names.extend(
-                    parts
-                        .iter()
-                        .map(|part| Spanned::new(as_text(part), entry.referenced, entry.defined)),
-                ),
+                Some(Value::Array(parts)) => {
+                    names.extend(parts.iter().map(|part| yaml::at(entry, as_text(part))));
+                }
                 Some(_) | None => names.push(self.name(entry)),
             }
         }
@@ -90,9 +88,7 @@ impl Reader<'_> {
     /// The names of a single value or a list, with their positions.
     pub(super) fn one_or_many(&mut self, written: &Spanned<OneOrMany>) -> Vec<Name> {
         match &written.value {
-            OneOrMany::One(name) => {
-                self.names(&[Spanned::new(name.clone(), written.referenced, written.defined)])
-            }
+            OneOrMany::One(name) => self.names(&[yaml::at(written, name)]),
             OneOrMany::Many(names) => self.names(names),
         }
     }
@@ -132,20 +128,12 @@ impl Reader<'_> {
 
     pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
         let text = self.name(text);
-        match text.value.parse::<Span>() {
-            Ok(span) if span.0 > 0 => Some(span),
-            Ok(_) => {
-                self.report.at(
-                    &text,
-                    "the time must be more than zero",
-                    "write a time such as 30min",
-                );
-                None
-            }
-            Err(error) => {
-                self.report.at(&text, error.to_string(), "");
-                None
-            }
-        }
+        let (message, help) = match text.value.parse::<Span>() {
+            Ok(span) if span.0 > 0 => return Some(span),
+            Ok(_) => ("the time must be more than zero".to_owned(), "write a time such as 30min"),
+            Err(error) => (error.to_string(), ""),
+        };
+        self.report.at(&text, message, help);
+        None
     }
 }

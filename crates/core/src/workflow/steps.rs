@@ -5,7 +5,7 @@ use super::paths::{self, file_name};
 use super::reader::Reader;
 use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, StepSource};
 use super::{Criterion, LaunchMode, Signal, Step, criterion};
-use crate::yaml::{Name, Spanned, TextOr, clip, place};
+use crate::yaml::{self, Name, Spanned, TextOr, clip, place};
 
 /// The role if the file names none.
 const WORKER: &str = "worker";
@@ -56,8 +56,7 @@ fn parse_criterion(
 ) -> Option<Criterion> {
     let full = match &source.value {
         TextOr::Text(text) => {
-            let text = Spanned::new(text.clone(), source.referenced, source.defined);
-            let text = reader.text(&text);
+            let text = reader.text(&yaml::at(source, text));
             return not_empty(source, &text, reader).then(|| criterion::interpret(&text));
         }
         TextOr::Full(full) => full,
@@ -97,33 +96,25 @@ fn signal(source: &StepSource, id: &str, suffix: &str, reader: &mut Reader<'_>) 
         SignalType::GitCommit => {
             let mark = value.as_ref().map(|mark| reader.name(mark));
             if let Some(mark) = mark.as_ref().filter(|mark| mark.value.trim().is_empty()) {
-                reader.report.at(
-                    mark,
-                    "the mark is empty, so every commit would match",
-                    "write `[GATE:…]`",
-                );
+                let message = "the mark is empty, so every commit would match";
+                reader.report.at(mark, message, "write `[GATE:…]`");
             }
             let gate = source.gate.as_ref().map(|gate| reader.text(gate) + suffix);
             let otherwise = || commit_mark(gate.as_deref().unwrap_or(id));
             Signal::GitCommit { mark: mark.map_or_else(otherwise, |mark| mark.value) }
         }
-        SignalType::PrCreation => {
-            without_value(value.as_ref(), reader);
-            Signal::PrCreation
-        }
-        SignalType::StdoutExit => {
-            without_value(value.as_ref(), reader);
-            Signal::StdoutExit
-        }
+        SignalType::PrCreation => without_value(Signal::PrCreation, value.as_ref(), reader),
+        SignalType::StdoutExit => without_value(Signal::StdoutExit, value.as_ref(), reader),
     }
 }
 
-fn without_value(value: Option<&Name>, reader: &mut Reader<'_>) {
+fn without_value(signal: Signal, value: Option<&Name>, reader: &mut Reader<'_>) -> Signal {
     if let Some(value) = value {
         let message =
             format!("this signal type takes no value, but `{}` is given", clip(&value.value));
         reader.report.at(value, message, "remove `value`");
     }
+    signal
 }
 
 /// The mark in a commit message that signals a gate, if the file names no other.

@@ -8,42 +8,12 @@ pub(super) enum Token {
     Word(String),
     Text(String),
     Number(f64),
-    Symbol(Symbol),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol {
-    Equal,
-    NotEqual,
-    LessOrEqual,
-    GreaterOrEqual,
-    Less,
-    Greater,
-    Plus,
-    Minus,
-    Open,
-    Close,
-    OpenList,
-    CloseList,
-    Comma,
+    /// One of [`SYMBOLS`].
+    Symbol(&'static str),
 }
 
 /// Longer symbols stand before their beginnings.
-const SYMBOLS: [(&str, Symbol); 13] = [
-    ("==", Symbol::Equal),
-    ("!=", Symbol::NotEqual),
-    ("<=", Symbol::LessOrEqual),
-    (">=", Symbol::GreaterOrEqual),
-    ("<", Symbol::Less),
-    (">", Symbol::Greater),
-    ("+", Symbol::Plus),
-    ("-", Symbol::Minus),
-    ("(", Symbol::Open),
-    (")", Symbol::Close),
-    ("[", Symbol::OpenList),
-    ("]", Symbol::CloseList),
-    (",", Symbol::Comma),
-];
+const SYMBOLS: [&str; 13] = ["==", "!=", "<=", ">=", "<", ">", "+", "-", "(", ")", "[", "]", ","];
 
 /// Spellings of other languages, and ours.
 const FOREIGN: [(&str, &str); 7] = [
@@ -55,13 +25,6 @@ const FOREIGN: [(&str, &str); 7] = [
     ("*", "there is no multiplication; compute the value beforehand and keep it in a field"),
     ("/", "there is no division; compute the value beforehand and keep it in a field"),
 ];
-
-impl Symbol {
-    pub(super) fn spelling(self) -> &'static str {
-        let found = SYMBOLS.iter().find(|(_, symbol)| *symbol == self);
-        found.map(|(spelling, _)| *spelling).expect("every symbol is in the table")
-    }
-}
 
 /// The tokens, each with the byte at which it begins.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExprError> {
@@ -96,18 +59,12 @@ fn token(text: &str, at: usize, first: char) -> Result<(Token, usize), ExprError
 }
 
 fn symbol(rest: &str, at: usize, first: char) -> Result<(Token, usize), ExprError> {
-    if let Some((spelling, symbol)) =
-        SYMBOLS.iter().find(|(spelling, _)| rest.starts_with(spelling))
-    {
-        return Ok((Token::Symbol(*symbol), spelling.len()));
+    if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) {
+        return Ok((Token::Symbol(symbol), symbol.len()));
     }
-    match FOREIGN.iter().find(|(spelling, _)| rest.starts_with(spelling)) {
-        Some((_, advice)) => Err(ExprError::new(at, *advice)),
-        None => Err(ExprError::new(
-            at,
-            format!("`{}` means nothing in an expression", first.escape_debug()),
-        )),
-    }
+    let foreign = FOREIGN.iter().find(|(spelling, _)| rest.starts_with(spelling));
+    let unknown = || format!("`{}` means nothing in an expression", first.escape_debug());
+    Err(ExprError::new(at, foreign.map_or_else(unknown, |(_, advice)| (*advice).to_owned())))
 }
 
 /// A text in single quotes. A quote inside it is written twice.
@@ -153,10 +110,8 @@ fn word(rest: &str, at: usize) -> Result<(Token, usize), ExprError> {
     while let Some(after) = rest[length..].strip_prefix('.') {
         let member = count_bytes(after, is_word_byte);
         if member == 0 || after.starts_with(|first: char| first.is_ascii_digit()) {
-            return Err(ExprError::new(
-                at + length,
-                "after the dot stands the name of a member: `workPlan.bullets`",
-            ));
+            let message = "after the dot stands the name of a member: `workPlan.bullets`";
+            return Err(ExprError::new(at + length, message));
         }
         length += 1 + member;
     }

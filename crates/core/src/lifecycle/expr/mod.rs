@@ -286,18 +286,7 @@ impl Node {
     }
 
     fn is_written_text(&self) -> bool {
-        match self {
-            Self::Literal(value) => value.is_string(),
-            Self::List(items) => items.iter().any(Self::is_written_text),
-            Self::Name(_)
-            | Self::Not(_)
-            | Self::All(_)
-            | Self::Any(_)
-            | Self::Compare { .. }
-            | Self::Sum { .. }
-            | Self::IsSet(_)
-            | Self::Count(_)
-            | Self::Has { .. } => false,
-        }
+        matches!(self, Self::Literal(value) if value.is_string())
+            || matches!(self, Self::List(items) if items.iter().any(Self::is_written_text))
     }
 }

@@ -5,9 +5,10 @@
 
 use serde_json::Value;
 
-use super::lex::{self, Symbol, Token};
+use super::lex::{self, Token};
 use super::shape::number_value;
 use super::{ExprError, MAX_DEPTH};
+use crate::closed::closed;
 
 /// A piece of syntax and the byte at which it begins.
 #[derive(Debug)]
@@ -29,15 +30,16 @@ pub(super) enum Form {
     Call { function: String, arguments: Vec<Syntax> },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In,
+closed! {
+    pub(super) enum Operator {
+        Equal = "==",
+        NotEqual = "!=",
+        Less = "<",
+        LessOrEqual = "<=",
+        Greater = ">",
+        GreaterOrEqual = ">=",
+        In = "in",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,16 +113,12 @@ impl<'a> Parser<'a> {
         let right = self.sum()?;
         let offset = self.offset();
         if self.take_operator().is_some() {
-            return Err(ExprError::new(
-                offset,
-                "comparisons do not chain; join two of them with `and`",
-            ));
+            let message = "comparisons do not chain; join two of them with `and`";
+            return Err(ExprError::new(offset, message));
         }
         let offset = left.offset;
-        Ok(Syntax {
-            offset,
-            form: Form::Compare { operator, left: Box::new(left), right: Box::new(right) },
-        })
+        let form = Form::Compare { operator, left: Box::new(left), right: Box::new(right) };
+        Ok(Syntax { offset, form })
     }
 
     fn sum(&mut self) -> Result<Syntax, ExprError> {
@@ -144,14 +142,14 @@ impl<'a> Parser<'a> {
             Token::Text(text) => self.literal(Value::String(text.clone())),
             Token::Number(number) => self.literal(number_value(*number)),
             Token::Word(word) => self.word(word)?,
-            Token::Symbol(Symbol::Open) => return self.parenthesised(),
-            Token::Symbol(Symbol::OpenList) => {
+            Token::Symbol("(") => return self.parenthesised(),
+            Token::Symbol("[") => {
                 self.next += 1;
-                Form::List(self.items(Symbol::CloseList)?)
+                Form::List(self.items("]")?)
             }
-            Token::Symbol(Symbol::Minus) => self.negative_number()?,
+            Token::Symbol("-") => self.negative_number()?,
             Token::Symbol(other) => {
-                let message = format!("a value is missing before `{}`", other.spelling());
+                let message = format!("a value is missing before `{other}`");
                 return Err(ExprError::new(offset, message));
             }
         };
@@ -170,21 +168,17 @@ impl<'a> Parser<'a> {
             "false" => return Ok(self.literal(Value::Bool(false))),
             "null" => return Ok(self.literal(Value::Null)),
             "not" => {
-                return Err(ExprError::new(
-                    offset,
-                    "put what follows `not` in parentheses: `x == (not y)`",
-                ));
+                let message = "put what follows `not` in parentheses: `x == (not y)`";
+                return Err(ExprError::new(offset, message));
             }
             keyword if KEYWORDS.contains(&keyword) => {
-                return Err(ExprError::new(
-                    offset,
-                    format!("a value is missing before `{keyword}`"),
-                ));
+                let message = format!("a value is missing before `{keyword}`");
+                return Err(ExprError::new(offset, message));
             }
             _name => self.next += 1,
         }
-        if self.take_symbol(Symbol::Open) {
-            let arguments = self.items(Symbol::Close)?;
+        if self.take_symbol("(") {
+            let arguments = self.items(")")?;
             return Ok(Form::Call { function: word.to_owned(), arguments });
         }
         Ok(Form::Path(word.to_owned()))
@@ -194,18 +188,18 @@ impl<'a> Parser<'a> {
         let offset = self.offset();
         self.next += 1;
         let inner = self.nested(Self::disjunction)?;
-        if !self.take_symbol(Symbol::Close) {
+        if !self.take_symbol(")") {
             return Err(ExprError::new(self.offset(), "`)` is missing here"));
         }
         Ok(Syntax { offset, form: inner.form })
     }
 
     /// The items of a list or a call, up to and with its closing symbol.
-    fn items(&mut self, close: Symbol) -> Result<Vec<Syntax>, ExprError> {
+    fn items(&mut self, close: &str) -> Result<Vec<Syntax>, ExprError> {
         let mut items = Vec::new();
         while !self.take_symbol(close) {
-            if !items.is_empty() && !self.take_symbol(Symbol::Comma) {
-                let message = format!("`,` or `{}` is missing here", close.spelling());
+            if !items.is_empty() && !self.take_symbol(",") {
+                let message = format!("`,` or `{close}` is missing here");
                 return Err(ExprError::new(self.offset(), message));
             }
             items.push(self.nested(Self::disjunction)?);
@@ -216,13 +210,11 @@ impl<'a> Parser<'a> {
     fn negative_number(&mut self) -> Result<Form, ExprError> {
         let offset = self.offset();
         self.next += 1;
-        match self.peek() {
-            Some(Token::Number(number)) => Ok(self.literal(number_value(-number))),
-            Some(Token::Word(_) | Token::Text(_) | Token::Symbol(_)) | None => Err(ExprError::new(
-                offset,
-                "a minus stands between two numbers or before a literal one; write `0 - x`",
-            )),
+        if let Some(Token::Number(number)) = self.peek() {
+            return Ok(self.literal(number_value(-number)));
         }
+        let message = "a minus stands between two numbers or before a literal one; write `0 - x`";
+        Err(ExprError::new(offset, message))
     }
 
     fn nested(
@@ -259,40 +251,24 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn take_symbol(&mut self, wanted: Symbol) -> bool {
-        let found = self.peek() == Some(&Token::Symbol(wanted));
+    fn take_symbol(&mut self, wanted: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Symbol(symbol)) if *symbol == wanted);
         self.next += usize::from(found);
         found
     }
 
     fn take_sign(&mut self) -> Option<Sign> {
-        if self.take_symbol(Symbol::Plus) {
+        if self.take_symbol("+") {
             return Some(Sign::Plus);
         }
-        self.take_symbol(Symbol::Minus).then_some(Sign::Minus)
+        self.take_symbol("-").then_some(Sign::Minus)
     }
 
     fn take_operator(&mut self) -> Option<Operator> {
-        if self.take_word("in") {
-            return Some(Operator::In);
-        }
-        let Some(Token::Symbol(symbol)) = self.peek() else {
-            return None;
-        };
-        let operator = match symbol {
-            Symbol::Equal => Operator::Equal,
-            Symbol::NotEqual => Operator::NotEqual,
-            Symbol::Less => Operator::Less,
-            Symbol::LessOrEqual => Operator::LessOrEqual,
-            Symbol::Greater => Operator::Greater,
-            Symbol::GreaterOrEqual => Operator::GreaterOrEqual,
-            Symbol::Plus
-            | Symbol::Minus
-            | Symbol::Open
-            | Symbol::Close
-            | Symbol::OpenList
-            | Symbol::CloseList
-            | Symbol::Comma => return None,
+        let operator = match self.peek()? {
+            Token::Word(word) => word.parse().ok()?,
+            Token::Symbol(symbol) => symbol.parse().ok()?,
+            Token::Text(_) | Token::Number(_) => return None,
         };
         self.next += 1;
         Some(operator)
@@ -310,9 +286,8 @@ impl<'a> Parser<'a> {
             },
             Token::Text(_) => "an operator is missing before this text".to_owned(),
             Token::Number(_) => "an operator is missing before this number".to_owned(),
-            Token::Symbol(Symbol::Close) => "this `)` closes nothing".to_owned(),
-            Token::Symbol(Symbol::CloseList) => "this `]` closes nothing".to_owned(),
-            Token::Symbol(symbol) => format!("`{}` does not fit here", symbol.spelling()),
+            Token::Symbol(close @ (")" | "]")) => format!("this `{close}` closes nothing"),
+            Token::Symbol(symbol) => format!("`{symbol}` does not fit here"),
         };
         ExprError::new(self.offset(), message)
     }

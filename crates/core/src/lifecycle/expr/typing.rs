@@ -141,18 +141,13 @@ fn comparison(
 fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
     check_word(left, right)?;
     check_word(right, left)?;
-    let families = (left.family(), right.family());
-    if left.fits_time()
-        && right.fits_time()
-        && (families.0 == Type::Time || families.1 == Type::Time)
-    {
-        return Ok(Sameness::Instant);
-    }
-    if families.0 == families.1 || families.0 == Type::Any || families.1 == Type::Any {
-        let timed = families.0 == Type::Time || families.1 == Type::Time;
+    let families = [left.family(), right.family()];
+    let timed = families.contains(&Type::Time);
+    let fits_time = timed && left.fits_time() && right.fits_time();
+    if fits_time || families[0] == families[1] || families.contains(&Type::Any) {
         return Ok(if timed { Sameness::Instant } else { Sameness::Value });
     }
-    let advice = if families.0 == Type::Time || families.1 == Type::Time {
+    let advice = if timed {
         "; a time is written as '2024-02-12T10:40:00Z'"
     } else {
         "; compare values of one type"
@@ -267,22 +262,17 @@ fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> 
             )));
         }
     }
-    let families = (left.family(), right.family());
-    if families == (Type::Time, Type::Span) {
-        return Ok((Additive::Later, Type::Time));
-    }
-    if families.0 == Type::Text || families.1 == Type::Text {
-        Ok((Additive::Join, Type::Text))
-    } else if families == (Type::Number, Type::Number) {
-        Ok((Additive::Add, Type::Number))
-    } else if families.0 == Type::Any || families.1 == Type::Any {
-        Ok((Additive::AddOrJoin, Type::Any))
-    } else {
-        let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
-        let message = format!(
-            "`+` cannot add {left_type} and {right_type}; to join them as text begin with `'' + …`"
-        );
-        Err(right.refuse(message))
+    match (left.family(), right.family()) {
+        (Type::Time, Type::Span) => Ok((Additive::Later, Type::Time)),
+        (Type::Text, _) | (_, Type::Text) => Ok((Additive::Join, Type::Text)),
+        (Type::Number, Type::Number) => Ok((Additive::Add, Type::Number)),
+        (Type::Any, _) | (_, Type::Any) => Ok((Additive::AddOrJoin, Type::Any)),
+        (_, _) => {
+            let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
+            Err(right.refuse(format!(
+                "`+` cannot add {left_type} and {right_type}; to join them as text begin with `'' + …`"
+            )))
+        }
     }
 }
 
@@ -316,10 +306,8 @@ fn call(
         }
         (unknown, _) => {
             let known = "the functions are set(x), count(x) and has(list, 'member', value)";
-            Err(ExprError::new(
-                offset,
-                format!("there is no function `{}`; {known}", shortened(unknown)),
-            ))
+            let message = format!("there is no function `{}`; {known}", shortened(unknown));
+            Err(ExprError::new(offset, message))
         }
     }
 }
@@ -347,10 +335,8 @@ fn has(
         return Err(list.refuse(format!("`has` looks into a list of records, and this is {found}")));
     }
     let Form::Literal(Value::String(member)) = &member.form else {
-        return Err(ExprError::new(
-            member.offset,
-            "the member's name is written as text: `has(list, 'member', value)`",
-        ));
+        let message = "the member's name is written as text: `has(list, 'member', value)`";
+        return Err(ExprError::new(member.offset, message));
     };
     let value = Operand::check(value, scope)?;
     let same = if value.family() == Type::Time { Sameness::Instant } else { Sameness::Value };
