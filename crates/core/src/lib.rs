@@ -16,6 +16,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod loops;
 pub mod machine;
+mod markdown;
 pub mod panel;
 pub mod plan;
 pub mod policy;

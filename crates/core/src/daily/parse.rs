@@ -123,19 +123,11 @@ fn parts(text: &str) -> Vec<NoteRegion<'_>> {
     for line in text.split_inclusive('\n') {
         match Marker::parse(line) {
             Some(Marker::Open(pin)) => {
-                push_lines(entry.take(), &mut parts);
-                entry = Some((
-                    RawEntry { pin, fingerprint: None, head: Vec::new(), body: Vec::new() },
-                    false,
-                ));
+                push_lines(entry.replace((RawEntry::new(pin, None), false)), &mut parts);
             }
             Some(Marker::Closed(pin, fingerprint)) => {
-                push_lines(entry.take(), &mut parts);
-                let fingerprint = Some(fingerprint);
-                entry = Some((
-                    RawEntry { pin, fingerprint, head: Vec::new(), body: Vec::new() },
-                    false,
-                ));
+                let next = RawEntry::new(pin, Some(fingerprint));
+                push_lines(entry.replace((next, false)), &mut parts);
             }
             Some(Marker::Answer(id)) => match &mut entry {
                 Some((raw, is_below)) if raw.pin.id == id => *is_below = true,
@@ -164,6 +156,10 @@ fn push_lines<'t>(entry: Option<(RawEntry<'t>, bool)>, parts: &mut Vec<NoteRegio
 }
 
 impl RawEntry<'_> {
+    fn new(pin: Pin, fingerprint: Option<String>) -> Self {
+        Self { pin, fingerprint, head: Vec::new(), body: Vec::new() }
+    }
+
     pub(super) fn entry(&self) -> NoteEntry {
         let answer = self.answer();
         let is_processed =

@@ -4,10 +4,13 @@
 use super::{
     Alert, Choice, Completed, Marker, NotePage, PendingDecision, PendingDetails, Pin, Section,
 };
+use crate::markdown::table;
 use crate::time::Span;
 
 /// Characters shown of a foreign text in a table.
 const SHOWN: usize = 160;
+/// Of a column of a table, in characters.
+const NARROWEST: usize = 3;
 /// Characters shown of a reason, which has a line of its own.
 const REASON: usize = 500;
 /// Characters with a meaning in Markdown, its dialects or HTML.
@@ -203,7 +206,7 @@ fn decisions(page: &NotePage, entries: &[EntryText], closed: &[EntryText]) -> St
     for (heading, third, rows) in tables.into_iter().filter(|(_, _, rows)| !rows.is_empty()) {
         text.push_str(&format!("\n{heading}\n\n"));
         let (ids, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        text.push_str(&table(["Task", "Summary", third, "Age"], &rows));
+        text.push_str(&table(["Task", "Summary", third, "Age"], &rows, NARROWEST));
         let own = entries.iter().filter(|entry| ids.contains(&entry.pin.id));
         text.extend(own.map(|entry| format!("\n{}", entry.lines())));
     }
@@ -236,7 +239,7 @@ fn merges(page: &NotePage, entries: &[EntryText]) -> String {
     if rows.is_empty() {
         text.push_str(&format!("{NONE}\n"));
     } else {
-        text.push_str(&table(["PR", "Task", "Tests", "Reviews", "Summary"], &rows));
+        text.push_str(&table(["PR", "Task", "Tests", "Reviews", "Summary"], &rows, NARROWEST));
         text.extend(entries.iter().map(|entry| format!("\n{}", entry.lines())));
     }
     text
@@ -276,7 +279,7 @@ fn alerts(list: &[Alert]) -> String {
     let text = if rows.is_empty() {
         format!("{NONE}\n")
     } else {
-        table(["Condition", "Severity", "Task", "Detail"], &rows)
+        table(["Condition", "Severity", "Task", "Detail"], &rows, NARROWEST)
     };
     format!("{}{})\n\n{text}", COUNTED[2], rows.len())
 }
@@ -292,23 +295,4 @@ fn link(address: &str) -> String {
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let name = if is_number { format!("#{number}") } else { "PR".to_owned() };
     format!("[{name}]({address})")
-}
-
-fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let header = header.map(str::to_owned);
-    let width = |column: usize| {
-        let cells = rows.iter().chain([&header]).map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default().max(3)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |cells: &[String; N]| {
-        let padded = |(cell, width): (&String, &usize)| {
-            let blanks = width - cell.chars().count();
-            format!(" {cell}{} |", " ".repeat(blanks))
-        };
-        let cells: String = cells.iter().zip(&widths).map(padded).collect();
-        format!("|{cells}\n")
-    };
-    let rule = std::array::from_fn(|column| "-".repeat(widths[column]));
-    [&header, &rule].into_iter().chain(rows).map(line).collect()
 }

@@ -10,8 +10,7 @@ use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Setting, StateKind, T
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
         self.demands_are_met(found);
-        self.names_are_not_taken(found);
-        self.types_are_those_of_the_contract(found);
+        self.fields_are_those_of_the_contract(found);
         self.system_triggers_are_fired(found);
         self.fields_can_be_set(found);
         self.computed_fields_are_not_set(found);
@@ -54,29 +53,20 @@ impl Proof<'_> {
     }
 
     /// A name with a meaning for another purpose would mislead whoever reads the lifecycle.
-    fn names_are_not_taken(&self, found: &mut Vec<Problem>) {
-        let purpose = self.lifecycle.purpose;
+    fn fields_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
         for (name, field) in &self.lifecycle.fields {
             let Some(known) = Field::named(name) else { continue };
-            if !known.rule().purposes.contains(&purpose) {
+            if !known.rule().purposes.contains(&self.lifecycle.purpose) {
                 let others = listed(known.rule().purposes);
                 let message = format!(
                     "`{name}` is a field of the engine in lifecycles of the purpose {others}"
                 );
                 found.push(Problem::in_line(field.line, message, "choose another name"));
             }
-        }
-    }
-
-    fn types_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
-        for (name, field) in &self.lifecycle.fields {
-            let Some(known) = Field::named(name) else { continue };
             if !known.shape().fits(&field.kind) {
-                let wanted = known.shape().describe();
-                let message = format!(
-                    "the engine expects `{name}` to be `{wanted}`, but it is {}",
-                    field.kind.describe()
-                );
+                let (wanted, is) = (known.shape().describe(), field.kind.describe());
+                let message =
+                    format!("the engine expects `{name}` to be `{wanted}`, but it is {is}");
                 found.push(Problem::in_line(
                     field.line,
                     message,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{EdgeKind, Plan, PlanItem, Subtask};
-use crate::limits;
+use crate::{limits, markdown};
 
 /// Banksman writes between these lines of a body; everything else belongs to people.
 const OPENING: &str = "<!-- banksman: the plan -->";
@@ -130,23 +130,13 @@ fn section(lines: impl Iterator<Item = String>) -> String {
 }
 
 fn table(plan: &Plan) -> String {
-    let head = ["ID", "Title", "Estimate", "Confidence"].map(str::to_owned);
+    let head = ["ID", "Title", "Estimate", "Confidence"];
     let rows = plan.subtasks.iter().map(|subtask| {
         let confidence = subtask.confidence.as_str().to_owned();
         [subtask.id.clone(), inline(&subtask.title), hours(subtask.estimate_minutes), confidence]
             .map(|cell| cell.replace('|', "\\|"))
     });
-    let rows: Vec<[String; 4]> = [head].into_iter().chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
-    let line = |row: &[String; 4]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!(" {cell:width$} |"));
-        format!("|{}\n", cells.collect::<String>())
-    };
-    let rule = line(&widths.map(|width| "-".repeat(width)));
-    let mut lines = rows.iter().map(line);
-    let head = lines.next().unwrap_or_default();
-    format!("{head}{rule}{}", lines.collect::<String>())
+    markdown::table(head, &rows.collect::<Vec<_>>(), 0)
 }
 
 /// `2h`, `1h30min`, `45min`.

@@ -85,24 +85,16 @@ impl Budget {
     /// Every limit with what is used of it, in the order of the settings.
     #[must_use]
     pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
-        let number = |what, used: i64, limit: i64| BudgetLimit {
-            what,
-            used: used.to_string(),
-            limit: limit.to_string(),
-        };
-        let money = |limit| BudgetLimit {
-            what: "cost",
-            used: Dollars(used.cost_micros).to_string(),
-            limit: Dollars(limit).to_string(),
-        };
-        let time = |limit| BudgetLimit {
-            what: "time",
-            used: as_fine_as(limit, used.time).to_string(),
-            limit: limit.to_string(),
-        };
-        let runs = self.runs.map(|limit| number("runs", used.runs, limit));
-        let tokens = self.tokens.map(|limit| number("tokens", used.tokens, limit));
-        let all = [runs, tokens, self.cost_micros.map(money), self.time.map(time)];
+        fn limit<T: ToString>(what: &'static str, used: T, limit: T) -> BudgetLimit {
+            BudgetLimit { what, used: used.to_string(), limit: limit.to_string() }
+        }
+        let spent = Dollars(used.cost_micros);
+        let all = [
+            self.runs.map(|most| limit("runs", used.runs, most)),
+            self.tokens.map(|most| limit("tokens", used.tokens, most)),
+            self.cost_micros.map(|most| limit("cost", spent, Dollars(most))),
+            self.time.map(|most| limit("time", as_fine_as(most, used.time), most)),
+        ];
         all.into_iter().flatten().collect()
     }
 }
@@ -134,6 +126,7 @@ fn as_fine_as(limit: Span, used: Span) -> Span {
 }
 
 /// Millionths of a US dollar, printed as dollars with as many decimals as needed, at least two.
+#[derive(Clone, Copy)]
 struct Dollars(i64);
 
 impl fmt::Display for Dollars {

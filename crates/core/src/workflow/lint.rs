@@ -156,6 +156,7 @@ fn missing_inputs(
     exists: &dyn Fn(&str) -> bool,
 ) -> Vec<Warning> {
     let step = &view.flow.steps[number];
+    let id = &step.id;
     let mut warnings = Vec::new();
     for path in step.inputs.iter().chain(&step.context) {
         let inside = in_worktree(step.worktree.as_deref(), path);
@@ -173,19 +174,16 @@ fn missing_inputs(
         }
         warnings.push(match producers.first() {
             None if view.waits_for_other_workflow(number) => continue,
-            None => Warning(
-                format!(
-                    "`{}` reads {}, which does not exist and which no step produces",
-                    step.id,
-                    described_path(path, &inside)
-                ),
-                "add it to the `outputs` of an earlier step",
-            ),
+            None => {
+                let what = described_path(path, &inside);
+                let message =
+                    format!("`{id}` reads {what}, which does not exist and which no step produces");
+                Warning(message, "add it to the `outputs` of an earlier step")
+            }
             Some(producer) => {
                 let producer = &view.flow.steps[*producer].id;
                 let message = format!(
-                    "`{}` reads `{path}`, but does not wait for `{producer}`, which produces it",
-                    step.id
+                    "`{id}` reads `{path}`, but does not wait for `{producer}`, which produces it"
                 );
                 Warning(message, "add that step to its `needs`")
             }
@@ -295,27 +293,14 @@ fn collision(
 ) -> Problem {
     let (one, other) = (&flow.steps[one], &flow.steps[other]);
     let share = one.worktree.is_some() && one.worktree == other.worktree;
-    let (message, help) = if is_worktree {
-        (
-            format!(
-                "`{}` and `{}` share the worktree `{path}`, so they take turns",
-                one.id, other.id
-            ),
-            "give each its own worktree, or let one need the other",
-        )
+    let (what, help) = if is_worktree {
+        let what = format!("share the worktree `{path}`, so they take turns");
+        (what, "give each its own worktree, or let one need the other")
     } else if share {
-        (
-            format!("`{}` and `{}` both write `{path}`, in any order", one.id, other.id),
-            "let one need the other",
-        )
+        (format!("both write `{path}`, in any order"), "let one need the other")
     } else {
-        (
-            format!(
-                "`{}` and `{}` can run at the same time and both write `{path}`",
-                one.id, other.id
-            ),
-            "let one need the other, or their changes will conflict",
-        )
+        let what = format!("can run at the same time and both write `{path}`");
+        (what, "let one need the other, or their changes will conflict")
     };
-    Problem::in_line(other.line, message, help)
+    Problem::in_line(other.line, format!("`{}` and `{}` {what}", one.id, other.id), help)
 }

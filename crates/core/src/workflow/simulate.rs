@@ -224,32 +224,28 @@ impl<'a> Simulator<'a> {
             self.record(SimulationEvent::Tripped { step, gate: id, reason, failures }, 1);
             return Some(SimulationEnd::Person);
         }
-        match failure_route(&self.links, gate, failure, reason.as_deref()) {
-            FailureRoute::Person => {
-                self.person += 1;
-                self.verdicts.person_asked(place);
-                let max_retries = gate.max_retries;
-                self.record(
-                    SimulationEvent::Asked { step, gate: id, reason, failure, max_retries },
-                    1,
-                );
-                self.pass(place, Some(gate), Decider::Person);
-                None
-            }
-            FailureRoute::GiveUp => {
-                self.record(SimulationEvent::Aborted { step, gate: id, reason, failure }, 1);
-                Some(SimulationEnd::Aborted)
-            }
-            FailureRoute::Back(target) => {
-                self.stages[place] = Stage::Failed;
-                let (to, resets) = (self.id(target), self.reset(target));
-                let weight = 1 + resets.len();
-                let event =
-                    SimulationEvent::SentBack { step, gate: id, reason, failure, to, resets };
-                self.record(event, weight);
-                None
-            }
+        let route = gate.retry_route(reason.as_deref()).filter(|_| failure < gate.max_retries);
+        if matches!(route, Some(RetryRoute { to: None, .. })) {
+            self.record(SimulationEvent::Aborted { step, gate: id, reason, failure }, 1);
+            return Some(SimulationEnd::Aborted);
         }
+        // A route to a missing step asks a person as well.
+        let target = route.and_then(|route| self.links.place(route.to.as_deref()?));
+        if let Some(target) = target {
+            self.stages[place] = Stage::Failed;
+            let (to, resets) = (self.id(target), self.reset(target));
+            let weight = 1 + resets.len();
+            let event = SimulationEvent::SentBack { step, gate: id, reason, failure, to, resets };
+            self.record(event, weight);
+        } else {
+            self.person += 1;
+            self.verdicts.person_asked(place);
+            let max_retries = gate.max_retries;
+            let event = SimulationEvent::Asked { step, gate: id, reason, failure, max_retries };
+            self.record(event, 1);
+            self.pass(place, Some(gate), Decider::Person);
+        }
+        None
     }
 
     fn reset(&mut self, target: usize) -> Vec<String> {
@@ -284,33 +280,6 @@ impl<'a> Simulator<'a> {
             events: self.events,
             ended,
         }
-    }
-}
-
-/// Where a failure leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FailureRoute {
-    Back(usize),
-    GiveUp,
-    Person,
-}
-
-/// A route to a missing step asks a person as well.
-fn failure_route(
-    links: &Links<'_>,
-    gate: &Gate,
-    failure: u32,
-    reason: Option<&str>,
-) -> FailureRoute {
-    if failure >= gate.max_retries {
-        return FailureRoute::Person;
-    }
-    match gate.retry_route(reason) {
-        Some(RetryRoute { to: None, .. }) => FailureRoute::GiveUp,
-        Some(RetryRoute { to: Some(id), .. }) => {
-            links.place(id).map_or(FailureRoute::Person, FailureRoute::Back)
-        }
-        None => FailureRoute::Person,
     }
 }
 
