@@ -74,11 +74,8 @@ impl Proof<'_> {
                         "at its limit `{}` would refuse this bound and leave the task where it is",
                         counter.name
                     );
-                    found.push(Problem::in_line(
-                        row.line,
-                        message,
-                        "give the counter a `then` or a `beyond`",
-                    ));
+                    let help = "give the counter a `then` or a `beyond`";
+                    found.push(Problem::in_line(row.line, message, help));
                 }
             }
             if let TransitionTarget::State(to) = row.to {
@@ -115,11 +112,8 @@ impl Proof<'_> {
                     "`{}` requires `{}`, which is not set on the way from `{}`",
                     to.name, requirement.field, from.name
                 );
-                found.push(Problem::in_line(
-                    line,
-                    message,
-                    &format!("add `set: {{ {}: … }}` here", requirement.field),
-                ));
+                let help = format!("add `set: {{ {}: … }}` here", requirement.field);
+                found.push(Problem::in_line(line, message, help));
             }
         }
     }

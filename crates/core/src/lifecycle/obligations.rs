@@ -67,11 +67,8 @@ impl Proof<'_> {
                 let (wanted, is) = (known.shape().describe(), field.kind.describe());
                 let message =
                     format!("the engine expects `{name}` to be `{wanted}`, but it is {is}");
-                found.push(Problem::in_line(
-                    field.line,
-                    message,
-                    &format!("write `{name}: {wanted}`"),
-                ));
+                let help = format!("write `{name}: {wanted}`");
+                found.push(Problem::in_line(field.line, message, help));
             }
         }
     }

@@ -102,16 +102,13 @@ impl Proof<'_> {
 
     fn reachable(&self, found: &mut Vec<Problem>) {
         let reached = closure(self.lifecycle.initial, &self.successors());
-        for (_, state) in self.states().filter(|(id, _)| !reached.contains(id)) {
-            let message = format!(
-                "the state `{}` can never be reached from `{}`",
-                state.name,
-                self.lifecycle.state(self.lifecycle.initial).name
-            );
-            let help = "add a transition that leads here, or remove the state";
-            found.push(Problem::in_line(state.line, message, help));
-        }
         let initial = self.lifecycle.state(self.lifecycle.initial);
+        for (_, State { name, line, .. }) in self.states().filter(|(id, _)| !reached.contains(id)) {
+            let message =
+                format!("the state `{name}` can never be reached from `{}`", initial.name);
+            let help = "add a transition that leads here, or remove the state";
+            found.push(Problem::in_line(*line, message, help));
+        }
         if initial.terminal {
             found.push(Problem::in_line(
                 initial.line,
@@ -170,11 +167,8 @@ impl Proof<'_> {
             });
             if state.kind != StateKind::Done {
                 let message = format!("`{}` is provisional and of kind {}", state.name, state.kind);
-                found.push(Problem::in_line(
-                    state.line,
-                    message,
-                    "only a state of kind done can be provisional",
-                ));
+                let help = "only a state of kind done can be provisional";
+                found.push(Problem::in_line(state.line, message, help));
             } else if !final_by_system {
                 let message = format!("nothing makes the provisional state `{}` final", state.name);
                 let help = "add a transition to a state of kind done that is not provisional, with `system` in its `by`";
@@ -206,15 +200,10 @@ impl Proof<'_> {
                 StateKind::Done | StateKind::Cancelled => (true, ""),
             };
             if !sound {
-                let message = format!(
-                    "a task can stay in `{}` for ever: no bound in time{}",
-                    state.name,
-                    if state.kind == StateKind::Working {
-                        ""
-                    } else {
-                        " and no person to wait for"
-                    }
-                );
+                let is_working = state.kind == StateKind::Working;
+                let nor = if is_working { "" } else { " and no person to wait for" };
+                let message =
+                    format!("a task can stay in `{}` for ever: no bound in time{nor}", state.name);
                 found.push(Problem::in_line(state.line, message, help));
             }
         }
@@ -278,11 +267,8 @@ impl Proof<'_> {
                 if self.targets(row).contains(&id) {
                     let message =
                         format!("the panel of `{}` ends, but stays where it is", state.name);
-                    found.push(Problem::in_line(
-                        row.line,
-                        message,
-                        "write another state as its target",
-                    ));
+                    let help = "write another state as its target";
+                    found.push(Problem::in_line(row.line, message, help));
                 }
             }
         }
@@ -347,11 +333,8 @@ impl Proof<'_> {
                 "`{}` is of kind {}, and only a queued task can be claimed",
                 from.name, from.kind
             );
-            found.push(Problem::in_line(
-                row.line,
-                message,
-                "use another trigger, or `kind: queued`",
-            ));
+            let help = "use another trigger, or `kind: queued`";
+            found.push(Problem::in_line(row.line, message, help));
         }
     }
 
@@ -389,11 +372,8 @@ impl Proof<'_> {
                     "this transition is never taken: line {} always comes first",
                     earlier.line
                 );
-                found.push(Problem::in_line(
-                    row.line,
-                    message,
-                    "remove it, or give the earlier one `guards`",
-                ));
+                let help = "remove it, or give the earlier one `guards`";
+                found.push(Problem::in_line(row.line, message, help));
             } else if row.guards.is_empty() && row.changes.count.is_empty() {
                 open.push(row);
             }

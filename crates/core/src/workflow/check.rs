@@ -140,11 +140,10 @@ impl Resolver<'_> {
                 if owner.value != id.value
                     && let Some(at) = &draft.source.gate
                 {
+                    let (gate, line) = (&gate.id.value, place(owner).0);
                     let message = format!(
-                        "the gate `{}` already belongs to `{}`, on line {}",
-                        gate.id.value,
-                        owner.value,
-                        place(owner).0
+                        "the gate `{gate}` already belongs to `{}`, on line {line}",
+                        owner.value
                     );
                     self.report.at(at, message, "give each step its own gate");
                 }
