@@ -23,7 +23,7 @@ impl Proof<'_> {
         let mut missing = |what: &str, name: &str, about: &str, help: String| {
             let message =
                 format!("the purpose `{}` demands the {what} `{name}`", lifecycle.purpose);
-            found.push(Problem::in_line(lifecycle.line, message, &format!("{help}: {about}")));
+            found.push(Problem::in_line(lifecycle.line, message, format!("{help}: {about}")));
         };
         for rule in demanded(Field::RULES, lifecycle.purpose) {
             if !lifecycle.fields.contains_key(rule.name) {

@@ -85,7 +85,7 @@ impl Budget {
     /// Every limit with what is used of it, in the order of the settings.
     #[must_use]
     pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
-        fn limit<T: ToString>(what: &'static str, used: T, limit: T) -> BudgetLimit {
+        fn limit<T: Copy + ToString>(what: &'static str, used: T, limit: T) -> BudgetLimit {
             BudgetLimit { what, used: used.to_string(), limit: limit.to_string() }
         }
         let spent = Dollars(used.cost_micros);
