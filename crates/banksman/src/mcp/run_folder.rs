@@ -11,6 +11,7 @@ use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FRE
 use banksman_core::policy::{Action, PolicyGuard};
 use banksman_core::receipt::AgentReport;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::ops::OpsError;
 
@@ -47,14 +48,6 @@ pub(super) struct TaskText {
     pub(super) body: String,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReportError {
-    #[error("this run has reached its limit of reports; continue without reporting")]
-    Full,
-    #[error("failed to write the report")]
-    File(#[source] io::Error),
-}
-
 impl RunFolder {
     /// The folder of the run that the caller's processes belong to, as far as that is known.
     pub fn open(folder: &Path, run: Option<&str>) -> Result<Self, OpsError> {
@@ -67,61 +60,61 @@ impl RunFolder {
         Err(OpsError::input(message, "leave BANKSMAN_RUN_FOLDER as the run has it"))
     }
 
-    pub(super) fn report(&self, report: &AgentReport) -> Result<(), ReportError> {
+    /// Appends a report. The error is for the agent.
+    pub(super) fn report(&self, report: &AgentReport) -> Result<(), String> {
+        match self.append(report) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err("this run has reached its limit of reports; continue without reporting"
+                    .to_owned())
+            }
+            Err(error) => Err(format!("failed to write the report: {error}")),
+        }
+    }
+
+    /// Returns whether there was room for the report.
+    fn append(&self, report: &AgentReport) -> io::Result<bool> {
         let path = self.folder.join(REPORTS_FILE);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(ReportError::File)?;
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut line = serde_json::to_vec(report).expect("a report is plain data");
         line.push(b'\n');
-        if !has_room(&file, report, line.len() as u64).map_err(ReportError::File)? {
-            return Err(ReportError::Full);
+        let has_room = has_room(&file, report, line.len() as u64)?;
+        if has_room {
+            file.write_all(&line)?;
         }
-        file.write_all(&line).map_err(ReportError::File)
+        Ok(has_room)
     }
 
     /// Checks whether an action needs permission, and if so records the question for a person. The
     /// error is for the agent.
     pub fn request_permission(&self, action: &Action, words: &str) -> Result<Permission, String> {
-        let guard = self.guard().map_err(|error| format!("failed to read the policy: {error}"))?;
+        // A run may have no policy.
+        let guard: Option<PolicyGuard> = self
+            .read(GUARD_FILE, GUARD_BYTES)
+            .map_err(|error| format!("failed to read the policy: {error}"))?;
         let Some(guard) = guard else { return Ok(Permission::GoOn) };
         let Some(request) = guard.stops(std::slice::from_ref(action)) else {
             return Ok(Permission::GoOn);
         };
         let question = request.with_words(words).to_string();
-        self.report(&AgentReport::NeedsPerson { question: question.clone() }).map_err(|error| {
-            match error {
-                ReportError::Full => error.to_string(),
-                ReportError::File(ref cause) => format!("{error}: {cause}"),
-            }
-        })?;
+        self.report(&AgentReport::NeedsPerson { question: question.clone() })?;
         Ok(Permission::Asked(question))
-    }
-
-    /// None for a run without a policy.
-    fn guard(&self) -> io::Result<Option<PolicyGuard>> {
-        let file = match File::open(self.folder.join(GUARD_FILE)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut text = Vec::new();
-        file.take(GUARD_BYTES).read_to_end(&mut text)?;
-        serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
     }
 
     /// None if the run has no such file: then the prompt says everything.
     pub(super) fn task(&self) -> io::Result<Option<TaskText>> {
-        let file = match File::open(self.folder.join(TASK_FILE)) {
+        self.read(TASK_FILE, TASK_BYTES)
+    }
+
+    /// None if there is no such file.
+    fn read<T: DeserializeOwned>(&self, name: &str, at_most: u64) -> io::Result<Option<T>> {
+        let file = match File::open(self.folder.join(name)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut text = Vec::new();
-        file.take(TASK_BYTES).read_to_end(&mut text)?;
+        file.take(at_most).read_to_end(&mut text)?;
         serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
     }
 }

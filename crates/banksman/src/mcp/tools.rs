@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;
 use banksman_core::receipt::AgentReport;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::rpc::{Given, Refusal, WRONG_PARAMS, members};
-use super::run_folder::{Permission, ReportError, RunFolder};
+use super::run_folder::{Permission, RunFolder};
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
@@ -141,11 +142,12 @@ pub(super) fn call(run: &RunFolder, call: Call<'_>) -> Result<ToolResult, Refusa
     if call.arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
         return Err(wrong("`arguments` must be an object"));
     }
+    let arguments: Arguments<'_> = call.arguments.map(members).unwrap_or_default();
     let done = match name.as_str() {
-        PROGRESS => progress(run, read(call.arguments)),
-        ASK => ask(run, read(call.arguments)),
-        PERMISSION => request_permission(run, read(call.arguments)),
-        NOTHING => nothing(run, read(call.arguments)),
+        PROGRESS => progress(run, &arguments),
+        ASK => ask(run, &arguments),
+        PERMISSION => request_permission(run, &arguments),
+        NOTHING => nothing(run, &arguments),
         TASK => task(run),
         _ => return Err(wrong(&format!("there is no tool `{name}`"))),
     };
@@ -154,66 +156,39 @@ pub(super) fn call(run: &RunFolder, call: Call<'_>) -> Result<ToolResult, Refusa
     Ok(ToolResult { content: [Content { text, r#type: "text" }], is_error })
 }
 
-fn read<'a, T: Default + Deserialize<'a>>(arguments: Option<&'a RawValue>) -> T {
-    arguments.map(members).unwrap_or_default()
-}
+/// The arguments of a call. Each may be missing or of another type.
+type Arguments<'a> = BTreeMap<String, &'a RawValue>;
 
-/// An argument that may be missing or of another type.
-type Argument<T> = Option<Given<T>>;
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ProgressArguments {
-    step: Argument<String>,
-    files: Argument<Vec<Given<String>>>,
-    blockers: Argument<Vec<Given<String>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AskArguments {
-    question: Argument<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PermissionArguments {
-    command: Argument<String>,
-    path: Argument<String>,
-    tool: Argument<String>,
-    reason: Argument<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NothingArguments {
-    reason: Argument<String>,
+/// An argument of the type that is expected; `null` counts as missing.
+fn given<'a, T: Deserialize<'a>>(arguments: &Arguments<'a>, name: &str) -> Option<Given<T>> {
+    let raw = arguments.get(name).filter(|raw| raw.get() != "null")?;
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// The text for the model: a confirmation, or what was wrong.
 type ToolReply = Result<String, String>;
 
-fn progress(run: &RunFolder, given: ProgressArguments) -> ToolReply {
-    let step = text("step", given.step)?;
-    let (files, blockers) = (texts("files", given.files)?, texts("blockers", given.blockers)?);
-    report(run, &AgentReport::Progress { step, files, blockers }, "Noted.")
+fn progress(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
+    let step = text(arguments, "step")?;
+    let (files, blockers) = (texts(arguments, "files")?, texts(arguments, "blockers")?);
+    run.report(&AgentReport::Progress { step, files, blockers })?;
+    Ok("Noted.".to_owned())
 }
 
-fn ask(run: &RunFolder, given: AskArguments) -> ToolReply {
-    let question = text("question", given.question)?;
-    report(
-        run,
-        &AgentReport::NeedsPerson { question },
-        "A person will be asked. End your turn now; you will be started again with the answer.",
-    )
+fn ask(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
+    run.report(&AgentReport::NeedsPerson { question: text(arguments, "question")? })?;
+    let answer =
+        "A person will be asked. End your turn now; you will be started again with the answer.";
+    Ok(answer.to_owned())
 }
 
-fn request_permission(run: &RunFolder, given: PermissionArguments) -> ToolReply {
-    let reason = text("reason", given.reason)?;
-    let one =
-        |name: &str, given: Argument<String>| given.map(|it| text(name, Some(it))).transpose();
-    let (command, path) = (one("command", given.command)?, one("path", given.path)?);
-    let action = match (command, path, one("tool", given.tool)?) {
+fn request_permission(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
+    let reason = text(arguments, "reason")?;
+    let one = |name| {
+        let is_given = given::<IgnoredAny>(arguments, name).is_some();
+        is_given.then(|| text(arguments, name)).transpose()
+    };
+    let action = match (one("command")?, one("path")?, one("tool")?) {
         (Some(command), None, None) => Action::Run(command),
         (None, Some(path), None) => Action::Write(path),
         (None, None, Some(tool)) => Action::Use(tool),
@@ -227,9 +202,9 @@ fn request_permission(run: &RunFolder, given: PermissionArguments) -> ToolReply 
     })
 }
 
-fn nothing(run: &RunFolder, given: NothingArguments) -> ToolReply {
-    let reason = text("reason", given.reason)?;
-    report(run, &AgentReport::NothingToDo { reason }, "Noted. End your turn now.")
+fn nothing(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
+    run.report(&AgentReport::NothingToDo { reason: text(arguments, "reason")? })?;
+    Ok("Noted. End your turn now.".to_owned())
 }
 
 fn task(run: &RunFolder) -> ToolReply {
@@ -240,25 +215,20 @@ fn task(run: &RunFolder) -> ToolReply {
     }
 }
 
-fn report(run: &RunFolder, report: &AgentReport, answer: &str) -> ToolReply {
-    run.report(report).map(|()| answer.to_owned()).map_err(|error| match error {
-        ReportError::Full => error.to_string(),
-        ReportError::File(ref cause) => format!("{error}: {cause}"),
-    })
-}
-
-fn text(name: &str, given: Argument<String>) -> Result<String, String> {
-    let text = given.and_then(Given::fitting);
+fn text(arguments: &Arguments<'_>, name: &str) -> Result<String, String> {
+    let text: Option<String> = given(arguments, name).and_then(Given::fitting);
     let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| format!("`{name}` is missing: give a text that is not empty"))?;
     bounded(name, text.to_owned())
 }
 
-fn texts(name: &str, given: Argument<Vec<Given<String>>>) -> Result<Vec<String>, String> {
-    let items = match given {
+fn texts(arguments: &Arguments<'_>, name: &str) -> Result<Vec<String>, String> {
+    let items: Vec<Given<String>> = match given(arguments, name) {
         None => return Ok(Vec::new()),
-        Some(Given::Fits(items)) if items.len() <= REPORT_ITEMS => items,
-        Some(_) => return Err(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts")),
+        Some(Given::Fits(items)) if Vec::len(&items) <= REPORT_ITEMS => items,
+        Some(Given::Fits(_) | Given::Wrong(_)) => {
+            return Err(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts"));
+        }
     };
     let item = |item: Given<String>| {
         let text = item.fitting().ok_or_else(|| format!("`{name}` must be a list of texts"))?;
