@@ -3,11 +3,11 @@
 //! Only keepers call it, so the help does not list it. It prints the run's event stream.
 
 use std::io;
+use std::path::Path;
 
 use clap::Args;
 
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Exit, Failure};
 use crate::ops::agents::acp_client;
 use crate::ops::problem::{Code, Problem};
 
@@ -24,19 +24,16 @@ pub(super) struct AcpClientArgs {
 }
 
 pub(super) fn run(args: &AcpClientArgs) -> Result<Exit, Failure> {
-    let folder = std::env::current_dir().map_err(|source| Failure::File {
-        operation: "find the current folder",
-        path: ".".into(),
-        source,
-    })?;
+    let here = std::env::current_dir();
+    let folder = here.map_err(Failure::file("find the current folder", Path::new(".")))?;
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
     match acp_client::run(&args.command, args.files, &folder, input, &mut output) {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => Ok(Exit::Failed),
         // The keeper reads it line by line.
-        Err(error) => Err(Failure::Input {
-            message: Problem::new(Code::Input, None, &error).one_line(),
-            hint: "the agent's own output is above".to_owned(),
-        }),
+        Err(error) => Err(Failure::input(
+            Problem::new(Code::Input, None, &error).one_line(),
+            "the agent's own output is above",
+        )),
     }
 }

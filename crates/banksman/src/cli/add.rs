@@ -7,11 +7,8 @@ use banksman_core::limits;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs, When, when};
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::files;
 use super::output::sanitize;
+use super::{Context, Exit, Failure, files};
 use crate::api::task::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
 

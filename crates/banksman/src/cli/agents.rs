@@ -1,35 +1,27 @@
 //! `banksman agents`: reads recorded event streams of agents.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{ProcessExit as AgentExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::files;
-use super::output::{Cell, sanitize_lines, table};
+use super::output::{sanitize_lines, table};
 use super::symbols::local;
+use super::{Context, Exit, Failure, files};
 use crate::api::agent::{Stream, dollars};
 use crate::ops::agents::{AgentKind, Recording};
 
-/// Inspect what agents write
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Inspect what agents write
+    #[command(before_long_help = "Examples:
   banksman agents read claude out.jsonl --exit 1
 ")]
-pub(super) struct AgentsArgs {
-    #[command(subcommand)]
-    command: AgentsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AgentsCommand {
-    Read(ReadArgs),
+    pub(super) enum AgentsCommand(&Context) {
+        Read(ReadArgs) => read,
+    }
 }
 
 /// Read a recorded event stream as a run would
@@ -41,7 +33,7 @@ enum AgentsCommand {
   banksman agents read claude out.jsonl
   banksman agents read codex out.jsonl --stderr err.log --exit 1 --json
 ")]
-struct ReadArgs {
+pub(super) struct ReadArgs {
     /// The agent that wrote the stream
     #[arg(value_name = "AGENT", value_parser = kinds())]
     agent: AgentKind,
@@ -68,30 +60,19 @@ fn kinds() -> impl TypedValueParser<Value = AgentKind> {
     PossibleValuesParser::new(AgentKind::ALL.map(AgentKind::as_str)).map(named)
 }
 
-pub(super) fn run(context: &Context, args: &AgentsArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        AgentsCommand::Read(args) => read(context, args),
-    }
-}
-
 fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
     let exit = exit_of(args.exit);
     let mut recording = Recording::new(args.agent);
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Failure::File { operation: "read", path, source }
-    };
-    recording.read_output(files::open(&args.file)?).map_err(failed(&args.file))?;
+    recording.read_output(files::open(&args.file)?).map_err(Failure::file("read", &args.file))?;
     if let Some(path) = &args.stderr {
-        recording.read_errors(files::open(path)?).map_err(failed(path))?;
+        recording.read_errors(files::open(path)?).map_err(Failure::file("read", path))?;
     }
     let (reading, outcome) = recording.finish(exit, args.at.unwrap_or(context.now));
     let detail = detail(&reading, exit);
     context.out.answer(
         || Stream::new(&reading, outcome.as_str(), detail.clone()),
         || text(&reading, outcome, detail.clone()),
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 /// Most programs report a signal as a negative number.
@@ -129,15 +110,10 @@ fn text(reading: &StreamSummary, outcome: Outcome, detail: Option<String>) -> St
         ("resets", reading.resets_at.map(local)),
         ("detail", detail),
     ];
-    let row = |(name, value): (&str, Option<String>)| -> Option<Vec<Cell>> {
-        Some(vec![name.into(), value?.into()])
-    };
-    let rows: Vec<Vec<Cell>> = rows.into_iter().filter_map(row).collect();
-    let table = table(&["OUTCOME", outcome.as_str()], &rows);
-    let said = if reading.text.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}\n", sanitize_lines(&reading.text))
-    };
-    table + &said
+    let row = |(name, value): (&str, Option<String>)| Some([name.into(), value?.into()]);
+    let mut text = table(["OUTCOME", outcome.as_str()], rows.into_iter().filter_map(row));
+    if !reading.text.is_empty() {
+        text.push_str(&format!("\n{}\n", sanitize_lines(&reading.text)));
+    }
+    text
 }

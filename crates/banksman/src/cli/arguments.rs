@@ -5,7 +5,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
-use super::failure::Failure;
+use super::Failure;
 
 /// The acting role.
 #[derive(Debug, Default, Args)]
@@ -29,7 +29,7 @@ impl FieldArgs {
         for (name, value) in &self.set {
             if fields.insert(name.clone(), value.as_str().into()).is_some() {
                 let message = format!("`--set {name}` appears twice");
-                return Err(Failure::Argument { message, hint: "set each field once".to_owned() });
+                return Err(Failure::argument(message, "set each field once"));
             }
         }
         Ok(fields)

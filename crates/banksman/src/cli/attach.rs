@@ -7,10 +7,8 @@ use std::path::PathBuf;
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::facts;
+use super::{Context, Exit, Failure};
 use crate::api::run::Location;
 use crate::ops::runs::{self, RunLocation, WindowHost};
 

@@ -4,33 +4,25 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use banksman_core::ids::TaskId;
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::json_line;
 use super::symbols::counted;
-use super::{check, files};
+use super::{Context, Exit, Failure, check, files};
 use crate::api::store::Verification;
 use crate::api::task::Record;
 use crate::ops::{Session, health, tasks};
 
-/// Verify or export the history of all tasks
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Verify or export the history of all tasks
+    #[command(before_long_help = "Examples:
   banksman audit verify
   banksman audit export > transitions.jsonl
 ")]
-pub(super) struct AuditArgs {
-    #[command(subcommand)]
-    command: AuditCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AuditCommand {
-    Verify(VerifyArgs),
-    Export(ExportArgs),
+    pub(super) enum AuditCommand(&Context) {
+        Verify(VerifyArgs) => verify,
+        Export(ExportArgs) => export,
+    }
 }
 
 /// Verify every history: its hash chain, and that it leads to the stored state
@@ -42,7 +34,7 @@ enum AuditCommand {
   banksman audit verify
   banksman audit verify --expect 3f0a…
 ")]
-struct VerifyArgs {
+pub(super) struct VerifyArgs {
     /// The digest that an earlier verification printed
     #[arg(long, value_name = "DIGEST")]
     expect: Option<String>,
@@ -54,20 +46,13 @@ struct VerifyArgs {
   banksman audit export
   banksman audit export t12 -o t12.jsonl
 ")]
-struct ExportArgs {
+pub(super) struct ExportArgs {
     /// Only this task
     #[arg(value_name = "ID")]
     id: Option<TaskId>,
     /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-pub(super) fn run(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        AuditCommand::Verify(args) => verify(context, args),
-        AuditCommand::Export(args) => export(context, args),
-    }
 }
 
 fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {

@@ -6,58 +6,51 @@ use std::str::FromStr;
 use banksman_core::limits;
 use banksman_core::schedule::BudgetLimit;
 use banksman_core::time::Span;
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, table};
+use super::output::table;
+use super::{Context, Exit, Failure};
 use crate::api;
 use crate::api::batch::Batch as BatchDocument;
 use crate::ops::capacity;
 use crate::ops::tasks::is_batch_name;
 use crate::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 
-/// Manage batches: sets of tasks that share limits
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Manage batches: sets of tasks that share limits
+    #[command(before_long_help = "Examples:
   banksman batch create spring --concurrency 3
   banksman add 'Fix the login' --batch spring
   banksman batch list
   banksman batch pause spring
 ")]
-pub(super) struct BatchArgs {
-    #[command(subcommand)]
-    command: BatchCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum BatchCommand {
-    /// Create a batch
-    #[command(before_long_help = "Examples:
+    pub(super) enum BatchCommand(&Context) {
+        /// Create a batch
+        #[command(before_long_help = "Examples:
   banksman batch create spring --concurrency 3
   banksman batch create spring --cost 20
 ")]
-    Create(BoundsArgs),
-    /// Change the limits of a batch; limits that are not given stay
-    #[command(before_long_help = "Examples:
+        Create(BoundsArgs) => create,
+        /// Change the limits of a batch; limits that are not given stay
+        #[command(before_long_help = "Examples:
   banksman batch set spring --concurrency 6
   banksman batch set spring --cost 40
   banksman batch set spring --cost none
 ")]
-    Set(BoundsArgs),
-    List(ListArgs),
-    /// Stop starting tasks of a batch; running agents continue
-    #[command(before_long_help = "Examples:
+        Set(BoundsArgs) => set,
+        List(ListArgs) => list,
+        /// Stop starting tasks of a batch; running agents continue
+        #[command(before_long_help = "Examples:
   banksman batch pause spring
 ")]
-    Pause(NameArgs),
-    /// Start tasks of a batch again
-    #[command(before_long_help = "Examples:
+        Pause(NameArgs) => pause,
+        /// Start tasks of a batch again
+        #[command(before_long_help = "Examples:
   banksman batch resume spring
 ")]
-    Resume(NameArgs),
+        Resume(NameArgs) => resume,
+    }
 }
 
 /// List all batches
@@ -65,17 +58,17 @@ enum BatchCommand {
 #[command(before_long_help = "Examples:
   banksman batch list
 ")]
-struct ListArgs {}
+pub(super) struct ListArgs {}
 
 #[derive(Debug, Args)]
-struct NameArgs {
+pub(super) struct NameArgs {
     /// The batch
     #[arg(value_name = "NAME", value_parser = name)]
     name: String,
 }
 
 #[derive(Debug, Args)]
-struct BoundsArgs {
+pub(super) struct BoundsArgs {
     #[command(flatten)]
     batch: NameArgs,
     /// How many of its tasks may run at once
@@ -101,27 +94,24 @@ const NO_BOUND: &str = "none";
 /// More than any bill, and far from overflowing when counted in millionths.
 const MOST_DOLLARS: f64 = 1e9;
 
-pub(super) fn run(context: &Context, args: &BatchArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        BatchCommand::Create(args) => {
-            let name = &args.batch.name;
-            let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
-            let session = context.session_or_new(&ActorArgs::default())?;
-            capacity::create_batch(&session, name, at_once, context.now)?;
-            change(context, name, args.change())
-        }
-        BatchCommand::Set(args) => change(context, &args.batch.name, args.change()),
-        BatchCommand::Pause(args) => change(
-            context,
-            &args.name,
-            BatchChange { paused: Some(true), ..BatchChange::default() },
-        ),
-        BatchCommand::Resume(args) => {
-            let batch = capacity::resume_batch(&context.session()?, &args.name, context.now)?;
-            print(context, &args.name, batch.as_ref())
-        }
-        BatchCommand::List(_) => list(context),
-    }
+fn create(context: &Context, args: &BoundsArgs) -> Result<Exit, Failure> {
+    let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
+    let session = context.session_or_new(&ActorArgs::default())?;
+    capacity::create_batch(&session, &args.batch.name, at_once, context.now)?;
+    set(context, args)
+}
+
+fn set(context: &Context, args: &BoundsArgs) -> Result<Exit, Failure> {
+    change(context, &args.batch.name, args.change())
+}
+
+fn pause(context: &Context, args: &NameArgs) -> Result<Exit, Failure> {
+    change(context, &args.name, BatchChange { paused: Some(true), ..BatchChange::default() })
+}
+
+fn resume(context: &Context, args: &NameArgs) -> Result<Exit, Failure> {
+    let batch = capacity::resume_batch(&context.session()?, &args.name, context.now)?;
+    print(context, &args.name, batch.as_ref())
 }
 
 impl BoundsArgs {
@@ -178,33 +168,32 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Fa
 
 fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit, Failure> {
     let Some(batch) = batch else {
-        return Err(Failure::Argument {
-            message: format!("there is no batch `{name}`"),
-            hint: format!("create it: banksman batch create {name}"),
-        });
+        return Err(Failure::argument(
+            format!("there is no batch `{name}`"),
+            format!("create it: banksman batch create {name}"),
+        ));
     };
     context.out.answer(|| BatchDocument::new(batch), || rows(std::slice::from_ref(batch)))?;
     context.out.next(&["batch list"]);
     Ok(Exit::Done)
 }
 
-fn list(context: &Context) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
     let batches = capacity::batches(&context.session()?)?;
     context.out.answer(
         || api::list("batches", batches.iter().map(BatchDocument::new)),
         || if batches.is_empty() { "no batches\n".to_owned() } else { rows(&batches) },
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 fn rows(batches: &[Batch]) -> String {
-    let row = |batch: &Batch| -> Vec<Cell> {
+    let row = |batch: &Batch| {
         let state = if batch.paused { "paused" } else { "active" };
         let progress = format!("{} of {}", batch.done, batch.tasks);
         let running = format!("{} of {}", batch.running, batch.concurrency);
         let bounds: Vec<String> =
             batch.budget.bounds(&batch.used).iter().map(BudgetLimit::to_string).collect();
-        vec![
+        [
             batch.name.as_str().into(),
             state.into(),
             progress.into(),
@@ -214,6 +203,5 @@ fn rows(batches: &[Batch]) -> String {
             bounds.join(", ").into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = batches.iter().map(row).collect();
-    table(&["BATCH", "", "DONE", "RUNNING", "FAILED", "RUNS", "BUDGET"], &rows)
+    table(["BATCH", "", "DONE", "RUNNING", "FAILED", "RUNS", "BUDGET"], batches.iter().map(row))
 }

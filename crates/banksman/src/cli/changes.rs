@@ -2,11 +2,9 @@
 
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{json_line, sanitize};
 use super::symbols::local;
+use super::{Context, Exit, Failure};
 use crate::api::changes as dto;
 use crate::ops::changes::{self, Request};
 use crate::store::feed::{Change, ChangeDetail, Cursor};

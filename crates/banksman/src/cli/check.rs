@@ -2,11 +2,9 @@
 
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::sanitize;
 use super::symbols::counted;
+use super::{Context, Exit, Failure};
 use crate::api::store::Health;
 use crate::ops::health;
 use crate::store::health::HealthReport;

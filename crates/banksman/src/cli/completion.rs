@@ -3,10 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use super::command;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Output;
+use super::{Exit, Failure, Output, command};
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]

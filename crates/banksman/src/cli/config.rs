@@ -1,33 +1,26 @@
 //! `banksman config`: shows the effective settings and their origins.
 
 use banksman_core::lifecycle::problem::suggestion;
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, sanitize, table};
+use super::output::{sanitize, table};
+use super::{Context, Exit, Failure};
 use crate::api;
 use crate::api::settings::{ListedSetting, Setting, SettingsFile};
 use crate::config::{ConfigFile, EffectiveSetting};
 
-/// Show the effective settings
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Show the effective settings
+    #[command(before_long_help = "Examples:
   banksman config list --show-origin
   banksman config get lifecycle
   banksman config path
 ")]
-pub(super) struct ConfigArgs {
-    #[command(subcommand)]
-    command: ConfigCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ConfigCommand {
-    List(ListArgs),
-    Get(GetArgs),
-    Path(PathArgs),
+    pub(super) enum ConfigCommand(&Context) {
+        List(ListArgs) => list,
+        Get(GetArgs) => get,
+        Path(PathArgs) => path,
+    }
 }
 
 /// List every effective setting
@@ -36,7 +29,7 @@ enum ConfigCommand {
   banksman config list
   banksman config list --show-origin
 ")]
-struct ListArgs {
+pub(super) struct ListArgs {
     /// Show where each setting comes from
     #[arg(long)]
     show_origin: bool,
@@ -48,7 +41,7 @@ struct ListArgs {
   banksman config get store
   banksman config get lifecycles.mission.lead_may_approve
 ")]
-struct GetArgs {
+pub(super) struct GetArgs {
     /// The setting's name, as `banksman config list` prints it
     #[arg(value_name = "KEY")]
     key: String,
@@ -59,23 +52,14 @@ struct GetArgs {
 #[command(before_long_help = "Examples:
   banksman config path
 ")]
-struct PathArgs {}
-
-pub(super) fn run(context: &Context, args: &ConfigArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        ConfigCommand::List(args) => list(context, args),
-        ConfigCommand::Get(args) => get(context, args),
-        ConfigCommand::Path(_) => path(context),
-    }
-}
+pub(super) struct PathArgs {}
 
 fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let settings = settings(context);
     context.out.answer(
         || api::list("settings", settings.iter().map(ListedSetting::new)),
         || if args.show_origin { with_origins(&settings) } else { plain(&settings) },
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 fn plain(settings: &[EffectiveSetting]) -> String {
@@ -85,11 +69,11 @@ fn plain(settings: &[EffectiveSetting]) -> String {
 }
 
 fn with_origins(settings: &[EffectiveSetting]) -> String {
-    let row = |setting: &EffectiveSetting| -> Vec<Cell> {
+    let row = |setting: &EffectiveSetting| {
         let origin = setting.origin.to_string();
-        vec![origin.into(), setting.key.as_str().into(), setting.value.as_str().into()]
+        [origin.into(), setting.key.as_str().into(), setting.value.as_str().into()]
     };
-    table(&["ORIGIN", "KEY", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>())
+    table(["ORIGIN", "KEY", "VALUE"], settings.iter().map(row))
 }
 
 /// The settings for display: the store's address without its password.
@@ -106,24 +90,19 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
     let settings = settings(context);
     let Some(setting) = settings.iter().find(|setting| setting.key == args.key) else {
         let hint = suggestion(&args.key, settings.iter().map(|setting| setting.key.as_str()));
-        return Err(Failure::Argument {
-            message: format!("there is no setting `{}`", args.key),
-            hint,
-        });
+        return Err(Failure::argument(format!("there is no setting `{}`", args.key), hint));
     };
-    context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))?;
-    Ok(Exit::Done)
+    context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))
 }
 
-fn path(context: &Context) -> Result<Exit, Failure> {
-    let row = |source: &ConfigFile| -> Vec<Cell> {
+fn path(context: &Context, _: &PathArgs) -> Result<Exit, Failure> {
+    let row = |source: &ConfigFile| {
         let state = if source.exists { "read" } else { "missing" };
-        vec![source.scope.into(), state.into(), source.path.display().to_string().into()]
+        [source.scope.into(), state.into(), source.path.display().to_string().into()]
     };
     let sources = &context.config.sources;
     context.out.answer(
         || api::list("files", sources.iter().map(SettingsFile::new)),
-        || table(&["SCOPE", "", "PATH"], &sources.iter().map(row).collect::<Vec<_>>()),
-    )?;
-    Ok(Exit::Done)
+        || table(["SCOPE", "", "PATH"], sources.iter().map(row)),
+    )
 }

@@ -2,8 +2,8 @@
 //! line opens a store.
 
 use std::env;
+use std::path::Path;
 
-use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
 
 use super::GlobalArgs;
@@ -45,7 +45,8 @@ impl Context {
 
     /// The store's address. Its `Display` hides the password.
     pub(crate) fn target(&self) -> Result<Target, Failure> {
-        target(&self.config)
+        let text = self.config.store.as_deref().ok_or(Failure::NoHome)?;
+        Ok(text.parse::<Target>()?)
     }
 
     /// Opens an existing store for the caller. Only commands that add something create one, so that
@@ -80,13 +81,32 @@ impl Context {
         Principal::outside(self.config.actor.clone())
     }
 
+    /// Inside a run the caller is the run, whatever role is given.
     fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session, Failure> {
-        admit(&self.config, target, given.actor.as_ref().unwrap_or(&self.config.actor))
+        let config = &self.config;
+        let options = Options {
+            busy_timeout: config.busy_timeout,
+            statement_timeout: config.statement_timeout,
+            connections: config.connections,
+            ..Options::default()
+        };
+        let store = Store::open(target, &options)?;
+        if config.is_inside_run {
+            let (token, run) = (config.token_hash.as_deref(), config.run.as_deref());
+            return Ok(Session::inside_run(store, token, run)?);
+        }
+        let actor = given.actor.as_ref().unwrap_or(&config.actor);
+        Ok(Session::outside(store, actor.clone())?)
     }
 
     pub(crate) fn library(&self) -> Library {
         Library::new(Some(self.config.lifecycles()), self.config.overrides.clone())
             .with_leads(self.config.agents.policy.leads_may_close())
+    }
+
+    /// A path as people see it: relative to the project's root if it is below.
+    pub(crate) fn below_root(&self, path: &Path) -> String {
+        path.strip_prefix(&self.config.root).unwrap_or(path).display().to_string()
     }
 
     /// The project of new tasks.
@@ -105,31 +125,4 @@ fn choice(color: Color) -> anstream::ColorChoice {
         Color::Always => anstream::ColorChoice::Always,
         Color::Never => anstream::ColorChoice::Never,
     }
-}
-
-/// The address of the store that the settings name.
-pub(super) fn target(config: &Config) -> Result<Target, Failure> {
-    let text = config.store.as_deref().ok_or(Failure::NoHome)?;
-    Ok(text.parse::<Target>()?)
-}
-
-/// Opens a store for whoever runs the program. Inside a run that is the run, whatever role is
-/// given.
-pub(super) fn admit(config: &Config, target: &Target, actor: &Actor) -> Result<Session, Failure> {
-    let store = open(config, target)?;
-    if config.is_inside_run {
-        let (token, run) = (config.token_hash.as_deref(), config.run.as_deref());
-        return Ok(Session::inside_run(store, token, run)?);
-    }
-    Ok(Session::outside(store, actor.clone())?)
-}
-
-fn open(config: &Config, target: &Target) -> Result<Store, Failure> {
-    let options = Options {
-        busy_timeout: config.busy_timeout,
-        statement_timeout: config.statement_timeout,
-        connections: config.connections,
-        ..Options::default()
-    };
-    Ok(Store::open(target, &options)?)
 }

@@ -9,10 +9,8 @@ use clap::Args;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::sanitize;
+use super::{Context, Exit, Failure};
 use crate::api::daily::DailyNote as Document;
 use crate::config::Config;
 use crate::ops::daily::{LocalDay, note};
@@ -71,10 +69,8 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> 
 
 fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
     let zone = TimeZone::system();
-    let wrong = |message: &str| Failure::Argument {
-        message: message.to_owned(),
-        hint: "write the date as 2026-11-14".to_owned(),
-    };
+    let wrong =
+        |message: &str| Failure::argument(message.to_owned(), "write the date as 2026-11-14");
     let today = LocalDay::at(now, &zone).ok_or_else(|| wrong("invalid date"))?;
     match date {
         None => Ok(today),

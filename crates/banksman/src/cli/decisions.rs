@@ -5,14 +5,12 @@ pub(super) mod show;
 mod triage;
 
 use banksman_core::time::{Instant, Span};
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, table};
+use super::output::table;
 use super::symbols::{Symbols, first_line, format_span, local};
+use super::{Context, Exit, Failure};
 use crate::api::decision::{Decision, Inbox, Snoozed};
 use crate::ops::decisions::{self, DecisionRef, InboxItem, UNDO_WINDOW};
 use crate::store::query::PAGE;
@@ -42,57 +40,58 @@ pub(super) struct DecisionsArgs {
     snoozed: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum DecisionsCommand {
-    Show(show::ShowArgs),
-    /// Approve
-    #[command(before_long_help = "Examples:
+commands! {
+    enum DecisionsCommand(&Context) {
+        Show(show::ShowArgs) => show::run,
+        /// Approve
+        #[command(before_long_help = "Examples:
   banksman decisions approve d12
   banksman decisions approve d12 --note 'proceed with caution'
   banksman decisions approve d12 d13 d14
   banksman decisions approve --all
 ")]
-    Approve(answer::AnswerArgs),
-    /// Allow exactly what the agent asked for, and continue
-    #[command(before_long_help = "Examples:
+        Approve(answer::AnswerArgs) => |context, args| answer::run(context, "approve", args),
+        /// Allow exactly what the agent asked for, and continue
+        #[command(before_long_help = "Examples:
   banksman decisions allow d12
 ")]
-    Allow(answer::AnswerArgs),
-    /// Continue without granting the permission
-    #[command(before_long_help = "Examples:
+        Allow(answer::AnswerArgs) => |context, args| answer::run(context, "allow", args),
+        /// Continue without granting the permission
+        #[command(before_long_help = "Examples:
   banksman decisions resume d12
   banksman decisions resume d12 'find another way'
 ")]
-    Resume(answer::AnswerArgs),
-    /// Request changes, and say which
-    #[command(before_long_help = "Examples:
+        Resume(answer::AnswerArgs) => |context, args| answer::run(context, "resume", args),
+        /// Request changes, and say which
+        #[command(before_long_help = "Examples:
   banksman decisions changes d12 'need a spike on X first'
 ")]
-    Changes(answer::AnswerArgs),
-    /// Send the task back to the queue
-    #[command(before_long_help = "Examples:
+        Changes(answer::AnswerArgs) => |context, args| answer::run(context, "changes", args),
+        /// Send the task back to the queue
+        #[command(before_long_help = "Examples:
   banksman decisions back d12
 ")]
-    Back(answer::AnswerArgs),
-    /// Put the task aside
-    #[command(before_long_help = "Examples:
+        Back(answer::AnswerArgs) => |context, args| answer::run(context, "back", args),
+        /// Put the task aside
+        #[command(before_long_help = "Examples:
   banksman decisions backburner d12
 ")]
-    Backburner(answer::AnswerArgs),
-    /// Cancel the task, and say why
-    #[command(before_long_help = "Examples:
+        Backburner(answer::AnswerArgs) => |context, args| answer::run(context, "backburner", args),
+        /// Cancel the task, and say why
+        #[command(before_long_help = "Examples:
   banksman decisions cancel d12 'out of scope'
 ")]
-    Cancel(answer::AnswerArgs),
-    /// Merge the work
-    #[command(before_long_help = "Examples:
+        Cancel(answer::AnswerArgs) => |context, args| answer::run(context, "cancel", args),
+        /// Merge the work
+        #[command(before_long_help = "Examples:
   banksman decisions merge d12
 ")]
-    Merge(answer::AnswerArgs),
-    Answer(answer::AnyArgs),
-    Snooze(SnoozeArgs),
-    Undo(UndoArgs),
-    Triage(triage::TriageArgs),
+        Merge(answer::AnswerArgs) => |context, args| answer::run(context, "merge", args),
+        Answer(answer::AnyArgs) => answer::run_any,
+        Snooze(SnoozeArgs) => snooze,
+        Undo(UndoArgs) => undo,
+        Triage(triage::TriageArgs) => triage::run,
+    }
 }
 
 /// Snooze a decision: hide it from the list and delay its reminders
@@ -132,19 +131,7 @@ struct UndoArgs {
 pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => list(context, args),
-        Some(DecisionsCommand::Show(args)) => show::run(context, args),
-        Some(DecisionsCommand::Approve(args)) => answer::run(context, "approve", args),
-        Some(DecisionsCommand::Allow(args)) => answer::run(context, "allow", args),
-        Some(DecisionsCommand::Resume(args)) => answer::run(context, "resume", args),
-        Some(DecisionsCommand::Changes(args)) => answer::run(context, "changes", args),
-        Some(DecisionsCommand::Back(args)) => answer::run(context, "back", args),
-        Some(DecisionsCommand::Backburner(args)) => answer::run(context, "backburner", args),
-        Some(DecisionsCommand::Cancel(args)) => answer::run(context, "cancel", args),
-        Some(DecisionsCommand::Merge(args)) => answer::run(context, "merge", args),
-        Some(DecisionsCommand::Answer(args)) => answer::run_any(context, args),
-        Some(DecisionsCommand::Snooze(args)) => snooze(context, args),
-        Some(DecisionsCommand::Undo(args)) => undo(context, args),
-        Some(DecisionsCommand::Triage(args)) => triage::run(context, args),
+        Some(command) => DecisionsCommand::run(context, command),
     }
 }
 
@@ -186,11 +173,11 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
     if items.is_empty() {
         return "no open decisions\n".to_owned();
     }
-    let row = |item: &InboxItem| -> Vec<Cell> {
+    let row = |item: &InboxItem| {
         let decision = &item.decision;
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-        vec![
+        [
             mark(item).into(),
             decision.id.to_string().into(),
             decision.task.to_string().into(),
@@ -201,8 +188,7 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
             format!("{}: {}", first_line(&decision.title), decision.asks).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = items.iter().map(row).collect();
-    table(&["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], &rows)
+    table(["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], items.iter().map(row))
 }
 
 fn mark(item: &InboxItem) -> &'static str {
@@ -224,8 +210,7 @@ fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
             let due = decision.deadline.map(|at| format!("; due at {}", local(at)));
             format!("{id} is snoozed until {until}{}\n", due.unwrap_or_default())
         },
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {

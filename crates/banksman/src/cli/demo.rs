@@ -14,12 +14,11 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
-use super::context::{Context, admit, target};
-use super::exit::Exit;
-use super::failure::Failure;
+use super::arguments::ActorArgs;
 use super::output::{Cell, sanitize, table};
 use super::symbols::style;
 use super::up::Runtime;
+use super::{Context, Exit, Failure};
 use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
@@ -92,7 +91,7 @@ const TASKS: [DemoTask; 8] = [
 pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
     let folder = new_folder(args.folder.as_deref())?;
     let repo = create_files(&folder)?;
-    let (session, runtime) = runtime(&folder, &repo)?;
+    let (session, runtime) = runtime(context, &folder, &repo)?;
     add_tasks(&session, &repo)?;
     context
         .out
@@ -129,13 +128,10 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
 fn new_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let named = || std::env::temp_dir().join(format!("banksman-demo-{:x}", clock::nonce()));
     let folder = wanted.map_or_else(named, Path::to_owned);
-    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/"))).map_err(create_error(&folder))?;
-    fs::create_dir(&folder).map_err(create_error(&folder))?;
-    fs::canonicalize(&folder).map_err(create_error(&folder))
-}
-
-fn create_error(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
-    move |source| Failure::File { operation: "create", path: path.to_owned(), source }
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/")))
+        .map_err(Failure::file("create", &folder))?;
+    fs::create_dir(&folder).map_err(Failure::file("create", &folder))?;
+    fs::canonicalize(&folder).map_err(Failure::file("create", &folder))
 }
 
 /// Writes the repository, its lifecycle and the scripted agent.
@@ -154,16 +150,19 @@ fn create_files(folder: &Path) -> Result<PathBuf, Failure> {
         (repo.join(".banksman/lifecycles/demo.yaml"), LIFECYCLE),
         (repo.join(".banksman/config.toml"), &config),
     ];
-    fs::create_dir_all(folder.join("attempts")).map_err(create_error(folder))?;
+    fs::create_dir_all(folder.join("attempts")).map_err(Failure::file("create", folder))?;
     for (path, text) in files {
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(create_error(&path))?;
-        fs::write(&path, text).map_err(create_error(&path))?;
+        fs::create_dir_all(path.parent().unwrap_or(folder))
+            .map_err(Failure::file("create", &path))?;
+        fs::write(&path, text).map_err(Failure::file("create", &path))?;
     }
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
     let created = scratch::repository(&repo, "The library and tests that fail", &env);
-    created.map_err(|error| Failure::Input {
-        message: format!("failed to create a git repository: {error}"),
-        hint: "the demo needs git 2.40 or newer on the PATH".to_owned(),
+    created.map_err(|error| {
+        Failure::input(
+            format!("failed to create a git repository: {error}"),
+            "the demo needs git 2.40 or newer on the PATH",
+        )
     })?;
     Ok(repo)
 }
@@ -179,13 +178,14 @@ fn worker(name: &str, account: &str, folder: &Path) -> String {
     )
 }
 
-fn runtime(folder: &Path, repo: &Path) -> Result<(Session, Runtime), Failure> {
+fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Runtime), Failure> {
     let environment = Environment::of_process()?;
     let store = folder.join("banksman.db").display().to_string();
     let flags = Flags::from([("store", store)]);
     let config = config::resolve(&flags, &environment, repo)?;
-    let session = admit(&config, &target(&config)?, &Actor::human("you"))?;
-    let mut runtime = Runtime::of(&config, session.engine_store()?)?;
+    let own = Context { config, out: context.out, now: context.now, project_flag: None };
+    let session = own.session_or_new(&ActorArgs { actor: Some(Actor::human("you")) })?;
+    let mut runtime = Runtime::of(&own.config, session.engine_store()?)?;
     // The demo must not take an hour: it retries failures at once.
     runtime.engine_config.policy = RetryPolicy::default().with_delay_cap(Span(1_500));
     Ok((session, runtime))
@@ -284,10 +284,10 @@ fn describe(trigger: &str, to: &str) -> Option<&'static str> {
 }
 
 fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took: Span) -> String {
-    let row = |stored: &Stored| -> Vec<Cell> {
+    let row = |stored: &Stored| {
         let state = stored.state();
         let past = tasks::past_runs(session, stored.task.id).unwrap_or_default();
-        vec![
+        [
             stored.task.id.to_string().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },
             stored.task.spent.runs.to_string().into(),
@@ -295,11 +295,12 @@ fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took
             failed_outcomes(&past).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
     let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
     let seconds = took.0 / 1_000;
-    let mut text =
-        format!("\n{}", table(&["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], &rows));
+    let mut text = format!(
+        "\n{}",
+        table(["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], tasks.iter().map(row))
+    );
     text.push_str(&format!(
         "\n{done} of {} merged in {seconds} s, each verified by its own check; t7 waits for you.\n\nTry next:\n",
         TASKS.len()

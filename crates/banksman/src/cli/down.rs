@@ -4,9 +4,7 @@ use std::env;
 
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Context, Exit, Failure};
 use crate::api::run::Stopped;
 use crate::ops::shutdown::{self, StoppedJobs};
 

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::draw::Graph;
 use clap::{Args, ValueEnum};
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::files;
+use super::{Context, Exit, Failure, files};
 
 #[derive(Debug, Args)]
 pub(super) struct DrawingArgs {

@@ -2,10 +2,8 @@
 
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::json_line;
+use super::{Context, Exit, Failure};
 use crate::api::task::Task;
 use crate::ops::tasks;
 

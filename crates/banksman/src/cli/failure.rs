@@ -2,30 +2,23 @@
 //! `report` prints it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::config::ConfigError;
 use crate::ops::OpsError;
-use crate::ops::library::LibraryError;
 use crate::ops::problem::{CHECK_PATH, Code, Hint, Problem};
-use crate::ops::workflows::WorkflowError;
-use crate::prompts::PromptError;
-use crate::store::StoreError;
-use crate::store::conn::DbError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{}", first_line(.0))]
     Usage(Box<clap::Error>),
     #[error(transparent)]
-    Ops(#[from] OpsError),
+    Ops(OpsError),
     /// With a code or a hint of its own.
     #[error("{}", .0.message)]
     Problem(Box<Problem>),
+    /// The command line or what it names is invalid.
     #[error("{message}")]
-    Argument { message: String, hint: String },
-    #[error("{message}")]
-    Input { message: String, hint: String },
+    Invalid { code: Code, message: String, hint: String },
     #[error("failed to {operation} `{}`", path.display())]
     File {
         operation: &'static str,
@@ -51,17 +44,14 @@ impl From<Problem> for Failure {
     }
 }
 
-macro_rules! from_errors_of_ops {
-    ($($error:ty),*) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Self::Ops(error.into())
-            }
-        }
-    )*};
+impl<E> From<E> for Failure
+where
+    OpsError: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Ops(error.into())
+    }
 }
-
-from_errors_of_ops!(ConfigError, PromptError, StoreError, DbError, WorkflowError, LibraryError);
 
 /// The first line of a usage error, without colours.
 fn first_line(error: &clap::Error) -> String {
@@ -70,13 +60,28 @@ fn first_line(error: &clap::Error) -> String {
 }
 
 impl Failure {
+    /// An argument is invalid; nothing was done.
+    pub(super) fn argument(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Invalid { code: Code::Usage, message: message.into(), hint: hint.into() }
+    }
+
+    /// What was read is invalid. An empty hint is not printed.
+    pub(super) fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Invalid { code: Code::Input, message: message.into(), hint: hint.into() }
+    }
+
+    pub(super) fn file(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::File { operation, path: path.to_owned(), source }
+    }
+
     pub(super) fn problem(&self) -> Problem {
         let (code, hint) = match self {
             Self::Ops(error) => return error.into(),
             Self::Problem(problem) => return problem.as_ref().clone(),
             Self::Usage(_) => (Code::Usage, Some(Hint::ListCommands)),
-            Self::Argument { hint, .. } => (Code::Usage, given(hint)),
-            Self::Input { hint, .. } => (Code::Input, given(hint)),
+            Self::Invalid { code, hint, .. } => {
+                (*code, (!hint.is_empty()).then(|| hint.clone().into()))
+            }
             Self::File { .. } => (Code::File, Some(CHECK_PATH.into())),
             Self::NoStore(_) => (Code::NoStore, Some(Hint::CreateStore)),
             Self::NoHome => (Code::Settings, Some(Hint::ChooseStore)),
@@ -90,8 +95,4 @@ impl Failure {
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
-}
-
-fn given(hint: &str) -> Option<Hint> {
-    (!hint.is_empty()).then(|| hint.to_owned().into())
 }

@@ -4,21 +4,24 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::failure::Failure;
+use super::Failure;
 
 /// The file name that means standard input.
 const STANDARD: &str = "-";
+
+/// Whether a word names a YAML file and not something that is known by its name.
+pub(super) fn is_yaml(word: &str) -> bool {
+    let path = Path::new(word);
+    path.components().count() > 1
+        || path.extension().is_some_and(|end| end == "yaml" || end == "yml")
+}
 
 /// Opens a file or standard input.
 pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if path == Path::new(STANDARD) {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    let file = File::open(path).map_err(|source| Failure::File {
-        operation: "open",
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = File::open(path).map_err(Failure::file("open", path))?;
     Ok(Box::new(BufReader::new(file)))
 }
 
@@ -26,11 +29,9 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|source| Failure::File { operation: "read", path: path.to_owned(), source })?;
-    let wrong = |what: String, hint: &str| Failure::Input {
-        message: format!("`{}` {what}", path.display()),
-        hint: hint.to_owned(),
-    };
+    read.map_err(Failure::file("read", path))?;
+    let wrong =
+        |what: String, hint: &str| Failure::input(format!("`{}` {what}", path.display()), hint);
     if bytes.len() > at_most {
         return Err(wrong(
             format!("is larger than {} KiB", at_most / 1024),
@@ -52,7 +53,7 @@ pub(super) fn write(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let failed = |source| Failure::File { operation: "write", path: path.to_owned(), source };
+    let failed = Failure::file("write", path);
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let mut file = File::options().write(true).open(path).map_err(failed)?;
         return content(&mut file);

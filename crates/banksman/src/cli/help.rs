@@ -5,11 +5,8 @@ use std::fmt::Write;
 use banksman_core::lifecycle::StateKind;
 use clap::Args;
 
-use super::command;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Output;
 use super::symbols::Symbols;
+use super::{Exit, Failure, Output, command};
 use crate::config::DOCUMENTED;
 use crate::ops::problem::Code;
 
@@ -57,10 +54,7 @@ fn command_help(path: &[String]) -> Result<String, Failure> {
                 name,
                 known.iter().map(String::as_str).chain(topics),
             );
-            return Err(Failure::Argument {
-                message: format!("unknown command or topic `{name}`"),
-                hint,
-            });
+            return Err(Failure::argument(format!("unknown command or topic `{name}`"), hint));
         };
         found = inner;
     }

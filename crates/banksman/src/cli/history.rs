@@ -3,11 +3,9 @@
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{Cell, json_line, table};
 use super::symbols::local;
+use super::{Context, Exit, Failure};
 use crate::api::task::Record;
 use crate::ops::tasks;
 
@@ -33,15 +31,17 @@ pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure
     context.out.answer(
         || &records,
         || {
-            let rows: Vec<Vec<Cell>> = records.iter().map(|record| row(context, record)).collect();
-            table(&["#", "TIME", "MOVE", "TRIGGER", "BY", "CHANGES"], &rows)
+            table(
+                ["#", "TIME", "MOVE", "TRIGGER", "BY", "CHANGES"],
+                records.iter().map(|record| row(context, record)),
+            )
         },
     )?;
     context.out.next(&[&format!("show {}", args.id), &format!("audit export {}", args.id)]);
     Ok(Exit::Done)
 }
 
-fn row(context: &Context, record: &Record) -> Vec<Cell> {
+fn row(context: &Context, record: &Record) -> [Cell; 6] {
     let step = match &record.from {
         Some(from) if *from != record.to => {
             format!("{from} {} {}", context.out.symbols.arrow(), record.to)
@@ -52,7 +52,7 @@ fn row(context: &Context, record: &Record) -> Vec<Cell> {
         record.fields.iter().map(|(name, value)| format!("{name}={}", json_line(value))).collect();
     let seq = record.seq.to_string();
     let actor = record.actor.as_str();
-    vec![
+    [
         seq.into(),
         local(record.ts).into(),
         step.into(),

@@ -5,11 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::files;
 use super::output::sanitize;
+use super::{Context, Exit, Failure, files};
 use crate::api;
 use crate::ops::transfer::{self, Defaults, Imported};
 

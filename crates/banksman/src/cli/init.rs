@@ -6,10 +6,8 @@ use std::io::{self, Write};
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::sanitize;
+use super::{Context, Exit, Failure};
 use crate::api::project::Project;
 use crate::config::{self, DEFAULTS};
 use crate::ops::projects;
@@ -77,7 +75,7 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
 /// Writes the template unless the file exists; returns whether it did.
 fn write_settings(context: &Context) -> Result<bool, Failure> {
     let path = context.config.project_file();
-    let failed = |source| Failure::File { operation: "write", path: path.clone(), source };
+    let failed = Failure::file("write", &path);
     fs::create_dir_all(context.config.root.join(config::FOLDER)).map_err(failed)?;
     let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
         Ok(file) => file,

@@ -4,35 +4,29 @@ mod graph;
 mod lint;
 mod show;
 
-use clap::{Args, Subcommand};
+use banksman_core::lifecycle::problem::Problems;
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, table};
+use super::output::table;
+use super::{Context, Exit, Failure};
 use crate::api;
 use crate::api::lifecycle::ListedLifecycle;
-use crate::ops::library::{Library, LibraryError, LifecycleOrigin};
+use crate::ops::library::{LibraryError, LifecycleOrigin};
 
-/// List, show, check and draw lifecycles
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// List, show, check and draw lifecycles
+    #[command(before_long_help = "Examples:
   banksman lifecycle list
   banksman lifecycle show autonomous
   banksman lifecycle lint
   banksman lifecycle graph mission -o mission.svg
 ")]
-pub(super) struct LifecycleArgs {
-    #[command(subcommand)]
-    command: LifecycleCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum LifecycleCommand {
-    List(ListArgs),
-    Show(show::ShowArgs),
-    Lint(lint::LintArgs),
-    Graph(graph::GraphArgs),
+    pub(super) enum LifecycleCommand(&Context) {
+        List(ListArgs) => list,
+        Show(show::ShowArgs) => show::run,
+        Lint(lint::LintArgs) => lint::run,
+        Graph(graph::GraphArgs) => graph::run,
+    }
 }
 
 /// List the lifecycles that this project can use
@@ -41,49 +35,36 @@ enum LifecycleCommand {
   banksman lifecycle list
   banksman lifecycle list --json
 ")]
-struct ListArgs {}
+pub(super) struct ListArgs {}
 
-pub(super) fn run(context: &Context, args: &LifecycleArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        LifecycleCommand::List(_) => list(context),
-        LifecycleCommand::Show(args) => show::run(context, args),
-        LifecycleCommand::Lint(args) => lint::run(context, args),
-        LifecycleCommand::Graph(args) => graph::run(context, args),
-    }
-}
-
-fn list(context: &Context) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
     let library = context.library();
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut documents = Vec::new();
+    let mut listed = Vec::new();
     for (id, origin) in library.names()? {
-        let (version, about) = summary(&library, &id)?;
+        let (version, about) = match sound(library.definition(&id))? {
+            Ok(found) => (Some(found.lifecycle.version.clone()), found.lifecycle.about.clone()),
+            Err(_) => (None, "invalid, see `banksman lifecycle lint`".to_owned()),
+        };
         let origin = origin_text(context, &origin);
-        rows.push(vec![
-            id.as_str().into(),
-            version.clone().unwrap_or_default().into(),
-            origin.as_str().into(),
-            about.as_str().into(),
-        ]);
-        documents.push(ListedLifecycle { about, id, ok: version.is_some(), origin, version });
+        listed.push(ListedLifecycle { about, id, ok: version.is_some(), origin, version });
     }
+    let row = |one: &ListedLifecycle| {
+        let version = one.version.as_deref().unwrap_or_default();
+        [(&one.id).into(), version.into(), (&one.origin).into(), (&one.about).into()]
+    };
     context.out.answer(
-        || api::list("lifecycles", documents),
-        || table(&["NAME", "VERSION", "FROM", "ABOUT"], &rows),
+        || api::list("lifecycles", &listed),
+        || table(["NAME", "VERSION", "FROM", "ABOUT"], listed.iter().map(row)),
     )?;
     context.out.next(&["lifecycle show NAME", "lifecycle graph NAME"]);
     Ok(Exit::Done)
 }
 
-/// The version and the description; an invalid lifecycle has no version.
-fn summary(library: &Library, name: &str) -> Result<(Option<String>, String), Failure> {
-    match library.definition(name) {
-        Ok(definition) => {
-            Ok((Some(definition.lifecycle.version.clone()), definition.lifecycle.about.clone()))
-        }
-        Err(LibraryError::Unsound(_)) => {
-            Ok((None, "invalid, see `banksman lifecycle lint`".to_owned()))
-        }
+/// A lifecycle or its problems. Only one that cannot be found or read is a failure.
+fn sound<T>(found: Result<T, LibraryError>) -> Result<Result<T, Box<Problems>>, Failure> {
+    match found {
+        Ok(definition) => Ok(Ok(definition)),
+        Err(LibraryError::Unsound(problems)) => Ok(Err(problems)),
         Err(error @ (LibraryError::Unknown { .. } | LibraryError::Read { .. })) => {
             Err(error.into())
         }
@@ -94,8 +75,6 @@ fn summary(library: &Library, name: &str) -> Result<(Option<String>, String), Fa
 fn origin_text(context: &Context, origin: &LifecycleOrigin) -> String {
     match origin {
         LifecycleOrigin::BuiltIn => "built-in".to_owned(),
-        LifecycleOrigin::File(path) => {
-            path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
-        }
+        LifecycleOrigin::File(path) => context.below_root(path),
     }
 }

@@ -4,11 +4,9 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::nearest;
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
-use super::symbols::{finished_reviews, rough_span, style};
+use super::symbols::{counted, rough_span, style};
+use super::{Context, Exit, Failure};
 use crate::api::task::{Task, TaskPage};
 use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
@@ -78,8 +76,9 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     }
     let progress = tasks::progress_of(&session, &tasks)?;
     let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));
-    let rows: Vec<Vec<Cell>> = tasks.iter().map(row).collect();
-    context.out.text(&table(&["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], &rows))?;
+    context
+        .out
+        .text(&table(["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], tasks.iter().map(row)))?;
     say_hidden(context, left_out);
     match next {
         Some(id) => context.out.next(&[&format!("list --before {id}")]),
@@ -92,7 +91,7 @@ fn say_hidden(context: &Context, reviews: i64) {
     if reviews > 0 {
         context.out.say(&format!(
             "{} hidden (--all shows {})",
-            finished_reviews(reviews),
+            counted(reviews, "finished review"),
             if reviews == 1 { "it" } else { "them" }
         ));
     }
@@ -115,7 +114,7 @@ fn empty_reason(context: &Context, args: &ListArgs) -> Result<String, Failure> {
     ))
 }
 
-fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> Vec<Cell> {
+fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> [Cell; 6] {
     let task = &stored.task;
     let state = stored.lifecycle.state(task.state);
     let children = children.map(|children| format!(" ({} of {})", children.done, children.total));
@@ -125,7 +124,7 @@ fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> Vec<C
         Some(_) => symbols.retrying_cell(),
         None => symbols.symbol_cell(state.kind),
     };
-    vec![
+    [
         sign,
         task.id.to_string().into(),
         Cell { text, style: style(state.kind) },

@@ -8,10 +8,8 @@ use std::str::FromStr;
 use banksman_core::ids::{NotAnId, RunId, TaskId};
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::sanitize_lines;
+use super::{Context, Exit, Failure};
 use crate::ops::runs::{self, LogEntry, LogPart, LogView, ReadLog};
 use render::LogFormat;
 

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Output;
-use super::{command, files};
+use super::{Exit, Failure, Output, command, files};
 
 /// Print the manual page, or write one for every command
 #[derive(Debug, Args)]
@@ -28,11 +25,7 @@ pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
     command.build();
     match &args.output {
         Some(folder) => {
-            fs::create_dir_all(folder).map_err(|source| Failure::File {
-                operation: "create",
-                path: folder.clone(),
-                source,
-            })?;
+            fs::create_dir_all(folder).map_err(Failure::file("create", folder))?;
             write_pages(folder, &command)?;
         }
         None => {

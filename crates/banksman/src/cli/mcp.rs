@@ -1,12 +1,11 @@
 //! `banksman mcp`: serves the tools of a run to its agent.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Exit, Failure};
 use crate::config::{EnvVars, Environment};
 use crate::mcp::{McpError, RunFolder, serve};
 
@@ -23,21 +22,18 @@ pub(super) struct McpArgs {}
 pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
     let environment = Environment::of_process()?;
     let Some(folder) = environment.get(EnvVars::RUN_FOLDER).map(PathBuf::from) else {
-        return Err(Failure::Argument {
-            message: format!("no run to serve: {} is not set", EnvVars::RUN_FOLDER),
-            hint: "the agent of a run starts this command".to_owned(),
-        });
+        return Err(Failure::argument(
+            format!("no run to serve: {} is not set", EnvVars::RUN_FOLDER),
+            "the agent of a run starts this command",
+        ));
     };
     if !folder.is_dir() {
-        let source = io::ErrorKind::NotADirectory.into();
-        return Err(Failure::File { operation: "open", path: folder, source });
+        return Err(Failure::file("open", &folder)(io::ErrorKind::NotADirectory.into()));
     }
     let run = RunFolder::open(&folder, environment.run().as_deref())?;
     let served = serve(&run, io::stdin().lock(), io::stdout().lock());
     served.map(|()| Exit::Done).map_err(|error| match error {
-        McpError::Read(source) => {
-            Failure::File { operation: "read", path: "standard input".into(), source }
-        }
+        McpError::Read(source) => Failure::file("read", Path::new("standard input"))(source),
         McpError::Write(source) => Failure::Output(source),
     })
 }

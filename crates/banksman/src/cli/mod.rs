@@ -4,6 +4,27 @@
 //! Output goes through `output` and failures through `failure`, so that data is on stdout, messages
 //! are on stderr, and exit codes are stable.
 
+/// Declares subcommands: the arguments of each, and the function that runs it.
+macro_rules! commands {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident($input:ty) {
+        $($(#[$about:meta])* $command:ident($args:ty) => $run:expr,)+
+    }) => {
+        #[derive(Debug, clap::Subcommand)]
+        $(#[$meta])*
+        $vis enum $name {
+            $($(#[$about])* $command($args),)+
+        }
+
+        impl $name {
+            $vis fn run(input: $input, command: &Self) -> Result<Exit, Failure> {
+                match command {
+                    $(Self::$command(args) => $run(input, args),)+
+                }
+            }
+        }
+    };
+}
+
 mod acp_client;
 mod add;
 mod agents;
@@ -65,7 +86,6 @@ use context::Context;
 use exit::Exit;
 use failure::Failure;
 use output::Output;
-use report::ErrorFormat;
 use symbols::Symbols;
 
 /// Examples come before the options, because people look for them first.
@@ -126,57 +146,68 @@ enum Command {
     Run(Run),
 }
 
-/// Commands that need the settings; most of them also open the store.
-#[derive(Debug, Subcommand)]
-enum Work {
-    Demo(demo::DemoArgs),
-    Init(init::InitArgs),
-    Add(add::AddArgs),
-    List(list::ListArgs),
-    Show(show::ShowArgs),
-    Move(moves::MoveArgs),
-    History(history::HistoryArgs),
-    Changes(changes::ChangesArgs),
-    Why(why::WhyArgs),
-    Status(status::StatusArgs),
-    Log(log::LogArgs),
-    Attach(attach::AttachArgs),
-    Up(up::UpArgs),
-    Down(down::DownArgs),
-    Pulse(up::PulseArgs),
-    Pause(pause::PauseArgs),
-    Resume(pause::ResumeArgs),
-    Retry(steer::RetryArgs),
-    Unblock(steer::UnblockArgs),
-    Cancel(steer::CancelArgs),
-    Escalate(steer::EscalateArgs),
-    Decisions(decisions::DecisionsArgs),
-    Daily(daily::DailyArgs),
-    Policy(policy::PolicyArgs),
-    Batch(batch::BatchArgs),
-    Workers(workers::WorkersArgs),
-    Accounts(workers::AccountsArgs),
-    Check(check::CheckArgs),
-    Lifecycle(lifecycle::LifecycleArgs),
-    Workflow(workflow::WorkflowArgs),
-    Prompts(prompts::PromptsArgs),
-    Audit(audit::AuditArgs),
-    Import(import::ImportArgs),
-    Export(export::ExportArgs),
-    Agents(agents::AgentsArgs),
-    Config(config::ConfigArgs),
-    #[command(hide = true)]
-    Renew(up::RenewArgs),
+commands! {
+    /// Commands that need the settings; most of them also open the store.
+    enum Work(&Context) {
+        Demo(demo::DemoArgs) => demo::run,
+        Init(init::InitArgs) => init::run,
+        Add(add::AddArgs) => add::run,
+        List(list::ListArgs) => list::run,
+        Show(show::ShowArgs) => show::run,
+        Move(moves::MoveArgs) => moves::run,
+        History(history::HistoryArgs) => history::run,
+        Changes(changes::ChangesArgs) => changes::run,
+        Why(why::WhyArgs) => why::run,
+        Status(status::StatusArgs) => status::run,
+        Log(log::LogArgs) => log::run,
+        Attach(attach::AttachArgs) => attach::run,
+        Up(up::UpArgs) => up::up,
+        Down(down::DownArgs) => down::run,
+        Pulse(up::PulseArgs) => up::pulse,
+        Pause(pause::PauseArgs) => pause::pause,
+        Resume(pause::ResumeArgs) => pause::resume,
+        Retry(steer::RetryArgs) => steer::retry,
+        Unblock(steer::UnblockArgs) => steer::unblock,
+        Cancel(steer::CancelArgs) => steer::cancel,
+        Escalate(steer::EscalateArgs) => steer::escalate,
+        Decisions(decisions::DecisionsArgs) => decisions::run,
+        Daily(daily::DailyArgs) => daily::run,
+        #[command(subcommand)]
+        Policy(policy::PolicyCommand) => policy::PolicyCommand::run,
+        #[command(subcommand)]
+        Batch(batch::BatchCommand) => batch::BatchCommand::run,
+        Workers(workers::WorkersArgs) => workers::workers,
+        #[command(subcommand)]
+        Accounts(workers::AccountsCommand) => workers::AccountsCommand::run,
+        Check(check::CheckArgs) => check::run,
+        #[command(subcommand)]
+        Lifecycle(lifecycle::LifecycleCommand) => lifecycle::LifecycleCommand::run,
+        #[command(subcommand)]
+        Workflow(workflow::WorkflowCommand) => workflow::WorkflowCommand::run,
+        #[command(subcommand)]
+        Prompts(prompts::PromptsCommand) => prompts::PromptsCommand::run,
+        #[command(subcommand)]
+        Audit(audit::AuditCommand) => audit::AuditCommand::run,
+        Import(import::ImportArgs) => import::run,
+        Export(export::ExportArgs) => export::run,
+        #[command(subcommand)]
+        Agents(agents::AgentsCommand) => agents::AgentsCommand::run,
+        #[command(subcommand)]
+        Config(config::ConfigCommand) => config::ConfigCommand::run,
+        #[command(hide = true)]
+        Renew(up::RenewArgs) => up::renew,
+    }
 }
 
-/// Commands about the program itself. They read no settings, so that invalid settings cannot break
-/// them.
-#[derive(Debug, Subcommand)]
-enum Guide {
-    Completion(completion::CompletionArgs),
-    Man(man::ManArgs),
-    Help(help::HelpArgs),
-    Version(version::VersionArgs),
+commands! {
+    /// Commands about the program itself. They read no settings, so that invalid settings cannot break
+    /// them.
+    enum Guide(Output) {
+        Completion(completion::CompletionArgs) => completion::run,
+        Man(man::ManArgs) => man::run,
+        Help(help::HelpArgs) => help::run,
+        Version(version::VersionArgs) => version::run,
+    }
 }
 
 /// Commands that are started on behalf of a run. They need neither settings nor a store.
@@ -191,15 +222,12 @@ enum Run {
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let options = args.iter().take_while(|arg| *arg != "--");
-    let mut error_format = ErrorFormat {
-        json: options.into_iter().any(|arg| arg == "--json"),
-        color: anstream::ColorChoice::Auto,
-    };
+    let mut out = plain(options.into_iter().any(|arg| arg == "--json"));
     let outcome = parse(&args).and_then(|parsed| match parsed {
-        Parsed::Text(text) => plain(error_format.json).text(&text).map(|()| Exit::Done),
-        Parsed::Cli(cli) => execute(&cli, &mut error_format),
+        Parsed::Text(text) => out.text(&text).map(|()| Exit::Done),
+        Parsed::Cli(cli) => execute(&cli, &mut out),
     });
-    outcome.unwrap_or_else(|failure| report::report(&failure, error_format)).into()
+    outcome.unwrap_or_else(|failure| report::report(&failure, out)).into()
 }
 
 enum Parsed {
@@ -227,71 +255,17 @@ fn with_template(command: clap::Command) -> clap::Command {
     command.help_template(TEMPLATE).mut_subcommands(with_template)
 }
 
-fn execute(cli: &Cli, error_format: &mut ErrorFormat) -> Result<Exit, Failure> {
+/// Sets the colours of messages as soon as the settings say them.
+fn execute(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Work(work) => {
             let context = Context::new(&cli.global)?;
-            error_format.color = context.out.color;
-            work.run(&context)
+            out.color = context.out.color;
+            Work::run(&context, work)
         }
-        Command::Guide(guide) => guide.run(plain(cli.global.json)),
+        Command::Guide(guide) => Guide::run(plain(cli.global.json), guide),
         Command::Run(Run::Mcp(args)) => mcp::run(args),
         Command::Run(Run::AcpClient(args)) => acp_client::run(args),
-    }
-}
-
-impl Work {
-    fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        match self {
-            Self::Demo(args) => demo::run(context, args),
-            Self::Init(args) => init::run(context, args),
-            Self::Add(args) => add::run(context, args),
-            Self::List(args) => list::run(context, args),
-            Self::Show(args) => show::run(context, args),
-            Self::Move(args) => moves::run(context, args),
-            Self::History(args) => history::run(context, args),
-            Self::Changes(args) => changes::run(context, args),
-            Self::Why(args) => why::run(context, args),
-            Self::Status(args) => status::run(context, args),
-            Self::Log(args) => log::run(context, args),
-            Self::Attach(args) => attach::run(context, args),
-            Self::Up(args) => up::up(context, args),
-            Self::Down(args) => down::run(context, args),
-            Self::Pulse(args) => up::pulse(context, args),
-            Self::Pause(args) => pause::pause(context, args),
-            Self::Resume(args) => pause::resume(context, args),
-            Self::Retry(args) => steer::retry(context, args),
-            Self::Unblock(args) => steer::unblock(context, args),
-            Self::Cancel(args) => steer::cancel(context, args),
-            Self::Escalate(args) => steer::escalate(context, args),
-            Self::Decisions(args) => decisions::run(context, args),
-            Self::Daily(args) => daily::run(context, args),
-            Self::Policy(args) => policy::run(context, args),
-            Self::Batch(args) => batch::run(context, args),
-            Self::Workers(args) => workers::workers(context, args),
-            Self::Accounts(args) => workers::accounts(context, args),
-            Self::Check(args) => check::run(context, args),
-            Self::Lifecycle(args) => lifecycle::run(context, args),
-            Self::Workflow(args) => workflow::run(context, args),
-            Self::Prompts(args) => prompts::run(context, args),
-            Self::Audit(args) => audit::run(context, args),
-            Self::Import(args) => import::run(context, args),
-            Self::Export(args) => export::run(context, args),
-            Self::Agents(args) => agents::run(context, args),
-            Self::Config(args) => config::run(context, args),
-            Self::Renew(args) => up::renew(context, args),
-        }
-    }
-}
-
-impl Guide {
-    fn run(&self, out: Output) -> Result<Exit, Failure> {
-        match self {
-            Self::Completion(args) => completion::run(out, args),
-            Self::Man(args) => man::run(out, args),
-            Self::Help(args) => help::run(out, args),
-            Self::Version(args) => version::run(out, args),
-        }
     }
 }
 

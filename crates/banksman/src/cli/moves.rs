@@ -1,12 +1,12 @@
 //! `banksman move`: requests a transition of a task.
 
 use banksman_core::ids::TaskId;
+use banksman_core::machine::Record;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs};
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::symbols::Symbols;
+use super::{Context, Exit, Failure};
 use crate::api::task::TransitionResponse;
 use crate::ops::Session;
 use crate::ops::tasks::{self, MoveRequest};
@@ -81,24 +81,24 @@ pub(super) fn show(
         || TransitionResponse::made(&view, moved.entry.as_ref()),
         || {
             let symbols = context.out.symbols;
-            let state = view.stored.state();
-            let how = moved.entry.as_ref().map_or_else(
-                || "unchanged".to_owned(),
-                |entry| {
-                    let from = entry.record.from.as_deref().unwrap_or_default();
-                    format!(
-                        "{from} {} {} by {} ({})",
-                        symbols.arrow(),
-                        entry.record.to,
-                        entry.record.actor,
-                        entry.record.trigger
-                    )
-                },
-            );
-            let again = if moved.replayed { "  (already done with this key)" } else { "" };
-            format!("{} {}  {how}{again}\n", symbols.of(state.kind), id)
+            let record = moved.entry.as_ref().map(|entry| &entry.record);
+            let (sign, how) = (symbols.of(view.stored.state().kind), transition(symbols, record));
+            let by = record.map(|record| format!(" ({})", record.trigger)).unwrap_or_default();
+            format!("{sign} {id}  {how}{by}{}\n", again(moved.replayed))
         },
     )?;
     context.out.next(next);
     Ok(Exit::Done)
+}
+
+/// What a move changed, and who made it.
+pub(super) fn transition(symbols: Symbols, record: Option<&Record>) -> String {
+    let Some(record) = record else { return "unchanged".to_owned() };
+    let from = record.from.as_deref().unwrap_or_default();
+    format!("{from} {} {} by {}", symbols.arrow(), record.to, record.actor)
+}
+
+/// Marks an answer that an earlier request with the same key has got.
+pub(super) fn again(is_replayed: bool) -> &'static str {
+    if is_replayed { "  (already done with this key)" } else { "" }
 }

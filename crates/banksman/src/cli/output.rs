@@ -1,14 +1,18 @@
 //! Writes to the terminal: data to stdout, messages to stderr, and never a raw control character
 //! from another's text.
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use serde::Serialize;
 
-use super::failure::Failure;
 use super::symbols::Symbols;
+use super::{Exit, Failure};
+
+/// Stands for a character that must not reach a terminal.
+const REPLACEMENT: &str = "\u{fffd}";
 
 /// How a command prints its answer.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +29,9 @@ impl Output {
         &self,
         document: impl FnOnce() -> T,
         text: impl FnOnce() -> String,
-    ) -> Result<(), Failure> {
-        if self.json { self.json(&document()) } else { self.text(&text()) }
+    ) -> Result<Exit, Failure> {
+        if self.json { self.json(&document()) } else { self.text(&text()) }?;
+        Ok(Exit::Done)
     }
 
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
@@ -92,18 +97,12 @@ fn escaped(json: &str) -> String {
 
 /// Another's text, safe to print on one line.
 pub(crate) fn sanitize(text: &str) -> String {
-    text.chars().map(|c| if is_unsafe(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.replace(is_unsafe, REPLACEMENT)
 }
 
 /// Another's text, safe to print, with its line breaks and tabs.
 pub(crate) fn sanitize_lines(text: &str) -> String {
-    text.chars()
-        .map(
-            |c| {
-                if is_unsafe(c) && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
-            },
-        )
-        .collect()
+    text.replace(|c| is_unsafe(c) && c != '\n' && c != '\t', REPLACEMENT)
 }
 
 /// Control characters, and characters that change the direction of text.
@@ -118,15 +117,9 @@ pub(crate) struct Cell {
     pub(crate) style: Style,
 }
 
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self { text: sanitize(&text), style: Style::new() }
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        text.to_owned().into()
+impl<T: Display> From<T> for Cell {
+    fn from(content: T) -> Self {
+        Self { text: sanitize(&content.to_string()), style: Style::new() }
     }
 }
 
@@ -140,26 +133,24 @@ impl Cell {
 /// Names and values, one per line; empty values are left out.
 pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
-    let rows: Vec<Vec<Cell>> =
-        known.map(|(name, value)| vec![name.into(), Cell::lines(&value)]).collect();
+    let rows = known.map(|(name, value)| [name.into(), Cell::lines(&value)]);
     // These lines need no header.
-    table(&["", ""], &rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
+    table(["", ""], rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
 }
 
 /// Aligned columns. Free text goes into the last column, which has no fixed width and may have
 /// several lines.
-pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
-    let dim = Style::new().dimmed();
-    let header: Vec<Cell> =
-        header.iter().map(|name| Cell { text: (*name).to_owned(), style: dim }).collect();
-    let lines: Vec<&Vec<Cell>> = std::iter::once(&header).chain(rows).collect();
-    let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.text.chars().count()).max()
-    };
-    let widths: Vec<usize> =
-        (0..header.len()).map(|column| width(column).unwrap_or_default()).collect();
+pub(crate) fn table<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [Cell; COLUMNS]>,
+) -> String {
+    let style = Style::new().dimmed();
+    let header = header.map(|name| Cell { text: name.to_owned(), style });
+    let lines: Vec<[Cell; COLUMNS]> = std::iter::once(header).chain(rows).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].text.chars().count()).max();
+    let widths: [usize; COLUMNS] = std::array::from_fn(|at| width(at).unwrap_or_default());
     let mut text = String::new();
-    for line in lines {
+    for line in &lines {
         let (mut padding, mut begins) = (0, 0);
         for (cell, width) in line.iter().zip(&widths) {
             for (number, part) in cell.text.lines().enumerate() {
@@ -179,6 +170,15 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<Cell>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A table after a blank line; nothing without rows.
+pub(crate) fn section<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [Cell; COLUMNS]>,
+) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    if rows.is_empty() { String::new() } else { format!("\n{}", table(header, rows)) }
 }
 
 #[cfg(test)]
@@ -206,11 +206,9 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_end_without_blanks() {
-        let rows = vec![
-            vec!["t1".into(), "".into(), "Ä\u{1b}b".into()],
-            vec!["t10".into(), "x".into(), "".into()],
-        ];
-        let text = anstream::adapter::strip_str(&table(&["ID", "B", "C"], &rows)).to_string();
+        let rows =
+            [["t1".into(), "".into(), "Ä\u{1b}b".into()], ["t10".into(), "x".into(), "".into()]];
+        let text = anstream::adapter::strip_str(&table(["ID", "B", "C"], rows)).to_string();
         assert_eq!(text, "ID   B  C\nt1      Ä\u{fffd}b\nt10  x\n");
     }
 }

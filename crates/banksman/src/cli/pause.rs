@@ -2,9 +2,7 @@
 
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Context, Exit, Failure};
 use crate::api::status::Switch;
 use crate::ops::capacity;
 

@@ -6,41 +6,34 @@ mod request;
 mod show;
 
 use banksman_core::policy::Action;
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Context, Exit, Failure};
 
-/// Show and test what agents may do without asking
-///
-/// The built-in rules and those in `.banksman/policy.yaml` classify each command, path and tool as
-/// GREEN, YELLOW or RED.
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Show and test what agents may do without asking
+    ///
+    /// The built-in rules and those in `.banksman/policy.yaml` classify each command, path and tool as
+    /// GREEN, YELLOW or RED.
+    #[command(before_long_help = "Examples:
   banksman policy show
   banksman policy test 'git push --force'
   banksman policy lint
   banksman policy allow d12
 ")]
-pub(super) struct PolicyArgs {
-    #[command(subcommand)]
-    command: PolicyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum PolicyCommand {
-    Show(show::ShowArgs),
-    Lint(show::LintArgs),
-    Test(show::TestArgs),
-    Request(request::RequestArgs),
-    Allow(allow::AllowArgs),
+    pub(super) enum PolicyCommand(&Context) {
+        Show(show::ShowArgs) => show::show,
+        Lint(show::LintArgs) => show::lint,
+        Test(show::TestArgs) => show::test,
+        Request(request::RequestArgs) => request::run,
+        Allow(allow::AllowArgs) => allow::run,
+    }
 }
 
 /// One action: a command, a path or a tool.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct ActionArgs {
+pub(super) struct ActionArgs {
     /// A command line
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
@@ -65,15 +58,5 @@ impl ActionArgs {
         ];
         let command = || Action::Run(command.clone().unwrap_or_default());
         named.into_iter().flatten().next().unwrap_or_else(command)
-    }
-}
-
-pub(super) fn run(context: &Context, args: &PolicyArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        PolicyCommand::Show(args) => show::show(context, args),
-        PolicyCommand::Lint(args) => show::lint(context, args),
-        PolicyCommand::Test(args) => show::test(context, args),
-        PolicyCommand::Request(args) => request::run(context, args),
-        PolicyCommand::Allow(args) => allow::run(context, args),
     }
 }

@@ -4,12 +4,10 @@ mod render;
 
 use std::path::Path;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{Cell, sanitize, sanitize_lines, table};
+use super::{Context, Exit, Failure};
 use crate::api::prompt::{ListedPrompt, Prompt};
 use crate::api::{self, Problem};
 use crate::ops::prompts::{
@@ -17,25 +15,20 @@ use crate::ops::prompts::{
 };
 use crate::prompts::{Prompts, built_in};
 
-/// List, show, check and render the prompts of agents
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// List, show, check and render the prompts of agents
+    #[command(before_long_help = "Examples:
   banksman prompts list
   banksman prompts show worker
   banksman prompts render t12
   banksman prompts lint
 ")]
-pub(super) struct PromptsArgs {
-    #[command(subcommand)]
-    command: PromptsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum PromptsCommand {
-    List(ListArgs),
-    Show(ShowArgs),
-    Lint(LintArgs),
-    Render(render::RenderArgs),
+    pub(super) enum PromptsCommand(&Context) {
+        List(ListArgs) => list,
+        Show(ShowArgs) => show,
+        Lint(LintArgs) => lint,
+        Render(render::RenderArgs) => render::run,
+    }
 }
 
 /// List the prompt templates of this project
@@ -44,7 +37,7 @@ enum PromptsCommand {
   banksman prompts list
   banksman prompts list --json
 ")]
-struct ListArgs {}
+pub(super) struct ListArgs {}
 
 /// Show a template as this project uses it
 #[derive(Debug, Args)]
@@ -53,7 +46,7 @@ struct ListArgs {}
   banksman prompts show worker --builtin > .banksman/prompts/worker.md
   banksman prompts show reviewer --schema
 ")]
-struct ShowArgs {
+pub(super) struct ShowArgs {
     /// The template
     #[arg(value_name = "NAME")]
     name: String,
@@ -74,25 +67,13 @@ struct ShowArgs {
   banksman prompts lint
   banksman prompts lint --json
 ")]
-struct LintArgs {}
+pub(super) struct LintArgs {}
 
-pub(super) fn run(context: &Context, args: &PromptsArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        PromptsCommand::List(_) => list(context),
-        PromptsCommand::Show(args) => show(context, args),
-        PromptsCommand::Lint(_) => lint(context),
-        PromptsCommand::Render(args) => render::run(context, args),
-    }
-}
-
-fn list(context: &Context) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
     let list = listed(&of_project(context))?;
     context.out.answer(
         || api::list("prompts", list.iter().map(|one| document(context, one))),
-        || {
-            let rows: Vec<Vec<Cell>> = list.iter().map(|one| row(context, one)).collect();
-            table(&["NAME", "FROM", "ANSWER", "FOR"], &rows)
-        },
+        || table(["NAME", "FROM", "ANSWER", "FOR"], list.iter().map(|one| row(context, one))),
     )?;
     context.out.next(&["prompts show NAME", "prompts render TASK"]);
     Ok(Exit::Done)
@@ -103,21 +84,17 @@ fn of_project(context: &Context) -> Prompts {
 }
 
 fn origin(context: &Context, file: Option<&Path>) -> String {
-    file.map_or_else(|| "built-in".to_owned(), |file| below_root(context, file))
-}
-
-fn below_root(context: &Context, path: &Path) -> String {
-    path.strip_prefix(&context.config.root).unwrap_or(path).display().to_string()
+    file.map_or_else(|| "built-in".to_owned(), |file| context.below_root(file))
 }
 
 fn document<'a>(context: &Context, one: &'a PromptEntry) -> ListedPrompt<'a> {
     ListedPrompt::new(one, origin(context, one.file.as_deref()))
 }
 
-fn row(context: &Context, one: &PromptEntry) -> Vec<Cell> {
+fn row(context: &Context, one: &PromptEntry) -> [Cell; 4] {
     let told =
         if one.is_sound { one.told.as_str() } else { "invalid, see `banksman prompts lint`" };
-    vec![
+    [
         one.name.as_str().into(),
         origin(context, one.file.as_deref()).into(),
         one.schema.unwrap_or_default().into(),
@@ -135,10 +112,10 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let schema = built_in.and_then(|built_in| built_in.schema);
     if args.schema {
         let Some(schema) = schema else {
-            return Err(Failure::Argument {
-                message: format!("the prompt `{}` has no answer schema", sanitize(&args.name)),
-                hint: "`banksman prompts list` shows which prompts have one".to_owned(),
-            });
+            return Err(Failure::argument(
+                format!("the prompt `{}` has no answer schema", sanitize(&args.name)),
+                "`banksman prompts list` shows which prompts have one",
+            ));
         };
         context.out.answer(|| schema.value(), || schema.text.to_owned())?;
         return Ok(Exit::Done);
@@ -153,14 +130,13 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
             values: built_in.map(values).unwrap_or_default(),
         },
         || sanitize_lines(&source.text),
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
-fn lint(context: &Context) -> Result<Exit, Failure> {
+fn lint(context: &Context, _: &LintArgs) -> Result<Exit, Failure> {
     let found = findings(&of_project(context))?;
     let line = |PromptFinding { path, problem }: &PromptFinding| {
-        let place = below_root(context, path);
+        let place = context.below_root(path);
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
         format!("{}\n", sanitize(&text))
     };
@@ -178,5 +154,5 @@ fn lint(context: &Context) -> Result<Exit, Failure> {
 }
 
 fn problem<'a>(context: &Context, finding: &'a PromptFinding) -> Problem<'a> {
-    Problem::at(&below_root(context, &finding.path), &finding.problem)
+    Problem::at(&context.below_root(&finding.path), &finding.problem)
 }

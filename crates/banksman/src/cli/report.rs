@@ -5,35 +5,27 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::exit::Exit;
-use super::failure::Failure;
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
+use super::{Exit, Failure, Output};
 use crate::api::error::ErrorDocument;
 use crate::ops::problem::Problem;
 
-/// How to print a failure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ErrorFormat {
-    pub(crate) json: bool,
-    pub(crate) color: anstream::ColorChoice,
-}
-
 /// Prints the failure and returns the exit code. If it cannot be printed, only the exit code can
 /// report it.
-pub(crate) fn report(failure: &Failure, error_format: ErrorFormat) -> Exit {
+pub(crate) fn report(failure: &Failure, out: Output) -> Exit {
     if failure.is_broken_pipe() {
         return Exit::Done;
     }
     let problem = failure.problem();
-    if error_format.json {
+    if out.json {
         let line = format!("{}\n", json_line(&document(&problem)));
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
         // If stdout is what fails, stderr is the only place left.
         drop(written.or_else(|_| io::stderr().write_all(line.as_bytes())));
     } else {
-        let mut stderr = anstream::AutoStream::new(io::stderr().lock(), error_format.color);
+        let mut stderr = anstream::AutoStream::new(io::stderr().lock(), out.color);
         // If this fails, only the exit code can report it.
         drop(stderr.write_all(as_text(failure, &problem).as_bytes()));
     }

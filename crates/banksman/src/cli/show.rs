@@ -9,12 +9,10 @@ use banksman_core::time::Instant;
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
 use super::decisions::show::verdicts;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{self, Cell, json_line, sanitize, sanitize_lines, table};
+use super::output::{self, Cell, json_line, sanitize, sanitize_lines, section, table};
 use super::symbols::{first_line, format_cost, format_span, format_tokens, local, progress, style};
+use super::{Context, Exit, Failure};
 use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
 use crate::ops::panels::is_review;
@@ -159,36 +157,32 @@ fn child_table(context: &Context, mut children: Vec<Stored>) -> String {
         children.sort_by_key(|child| child.state().kind == StateKind::Done);
         children.truncate(CHILDREN);
     }
-    let row = |child: &Stored| -> Vec<Cell> {
+    let row = |child: &Stored| {
         let state = child.state();
-        vec![
+        [
             context.out.symbols.symbol_cell(state.kind),
             child.task.id.to_string().into(),
             Cell { text: state.name.clone(), style: style(state.kind) },
             child.task.title.as_str().into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = children.iter().map(row).collect();
     let more = match all - children.len() {
         0 => String::new(),
         more => format!("... and {more} more\n"),
     };
-    format!("\n{}{more}", table(&["", "CHILD", "STATE", "TITLE"], &rows))
+    format!("\n{}{more}", table(["", "CHILD", "STATE", "TITLE"], children.iter().map(row)))
 }
 
 /// The runs, oldest first, and how each ended.
 fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
-    if past.is_empty() {
-        return String::new();
-    }
-    let row = |run: &PastRun| -> Vec<Cell> {
+    let row = |run: &PastRun| {
         let outcome = match (&run.outcome, run.ended_at) {
             (Some(outcome), _) => outcome.as_str(),
             (None, Some(_)) => "ended",
             (None, None) => "running",
         };
         let took = run.ended_at.unwrap_or(now).since(run.started_at);
-        vec![
+        [
             RunId { task, epoch: run.epoch }.to_string().into(),
             run.worker.as_str().into(),
             local(run.started_at).into(),
@@ -202,7 +196,7 @@ fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
     };
     let header =
         ["RUN", "WORKER", "STARTED", "TOOK", "OUTCOME", "CLASS", "TOKENS", "COST", "DETAIL"];
-    format!("\n{}", table(&header, &past.iter().map(row).collect::<Vec<_>>()))
+    section(header, past.iter().map(row))
 }
 
 /// Named as the flags of `banksman add`.

@@ -9,14 +9,11 @@ use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, sanitize, table};
+use super::output::{Cell, sanitize, section, table};
 use super::symbols::{
-    Symbols, finished_reviews, first_line, format_cost, format_span, format_tokens, kind_named,
-    local, progress, style,
+    Symbols, counted, first_line, format_cost, format_span, format_tokens, local, progress, style,
 };
+use super::{Context, Exit, Failure};
 use crate::api::status::Status;
 use crate::config::Config;
 use crate::ops::status::{
@@ -60,37 +57,35 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
 
 fn text(symbols: Symbols, config: &Config, page: &StatusPage, now: Instant) -> String {
     let summary = &page.summary;
-    let mut text = states(symbols, summary);
-    text.push_str(&facts(config, page, now));
-    text.push_str(&at_work(symbols, page, now));
-    text.push_str(&parents(&summary.parents));
-    text.push_str(&retries(symbols, &summary.retries, now));
-    text.push_str(&asks(symbols, &summary.asks, now));
-    text
+    let parts = [
+        states(symbols, summary),
+        facts(config, page, now),
+        at_work(symbols, page, now),
+        parents(&summary.parents),
+        retries(symbols, &summary.retries, now),
+        asks(symbols, &summary.asks, now),
+    ];
+    parts.concat()
 }
 
 fn states(symbols: Symbols, summary: &StatusSummary) -> String {
     let retrying = summary.retries_by_state();
-    let row = |count: &StateCount| -> Vec<Cell> {
-        let kind = kind_named(&count.kind);
+    let row = |count: StateCount| {
+        let kind = count.kind.parse::<StateKind>().ok();
         let sign = kind.map(|kind| symbols.symbol_cell(kind)).unwrap_or_default();
         let state =
             Cell { style: kind.map(style).unwrap_or_default(), ..count.state.as_str().into() };
         let retrying = retrying.get(count.state.as_str());
-        let note = retrying
-            .map(|tasks| format!("{} {tasks} to retry", symbols.retrying()))
-            .unwrap_or_default();
-        let tasks = count.tasks.to_string();
-        vec![sign, state, count.kind.as_str().into(), tasks.into(), note.into()]
+        let note = retrying.map(|tasks| format!("{} {tasks} to retry", symbols.retrying()));
+        [sign, state, count.kind.into(), count.tasks.into(), note.unwrap_or_default().into()]
     };
     let reviews = &summary.overview.ended_reviews;
     let shown = summary.overview.states.iter().map(|count| without(count, reviews));
-    let rows: Vec<Vec<Cell>> =
-        shown.filter(|count| count.tasks > 0).map(|count| row(&count)).collect();
+    let rows: Vec<_> = shown.filter(|count| count.tasks > 0).map(row).collect();
     if rows.is_empty() {
         return "no tasks\n".to_owned();
     }
-    table(&["", "STATE", "KIND", "TASKS", ""], &rows)
+    table(["", "STATE", "KIND", "TASKS", ""], rows)
 }
 
 /// The count of tasks in a state without finished reviews.
@@ -111,7 +106,7 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
     }
     let ended: i64 = overview.ended_reviews.iter().map(|reviews| reviews.tasks).sum();
     if ended > 0 {
-        fact("hidden", format!("{} (banksman list --all)", finished_reviews(ended)));
+        fact("hidden", format!("{} (banksman list --all)", counted(ended, "finished review")));
     }
     fact("ready", overview.ready.to_string());
     fact("running", overview.running.to_string());
@@ -159,51 +154,46 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
 }
 
 fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
-    let row = |at_work: &ActiveRun| -> Vec<Cell> {
-        let heartbeat = page.heartbeats.get(&at_work.run);
-        let tokens = heartbeat
-            .map(|heartbeat| format_tokens(heartbeat.input_tokens + heartbeat.output_tokens));
-        let cost = heartbeat.and_then(|heartbeat| heartbeat.cost_micros).map(format_cost);
-        let stage = heartbeat.map_or("", |heartbeat| stage(heartbeat.stage));
-        let last =
-            heartbeat.map(|heartbeat| first_line(&heartbeat.last)).filter(|last| !last.is_empty());
-        vec![
+    let row = |at_work: &ActiveRun| {
+        let said = page.heartbeats.get(&at_work.run);
+        let tokens = said.map(|said| format_tokens(said.input_tokens + said.output_tokens));
+        let cost = said.and_then(|said| said.cost_micros).map(format_cost);
+        let last = said.map(|said| first_line(&said.last)).filter(|last| !last.is_empty());
+        [
             symbols.symbol_cell(StateKind::Working),
             at_work.run.task.to_string().into(),
             at_work.run.to_string().into(),
             at_work.run.epoch.to_string().into(),
             at_work.worker.as_str().into(),
             at_work.node.clone().unwrap_or_default().into(),
-            stage.into(),
+            said.map_or("", |said| stage(said.stage)).into(),
             format_span(now.since(at_work.started_at)).into(),
             tokens.unwrap_or_default().into(),
             cost.unwrap_or_default().into(),
             last.unwrap_or_else(|| first_line(&at_work.title)).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = page.summary.at_work.iter().map(row).collect();
     let header =
         ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "ACTIVITY"];
-    section(&header, &rows)
+    section(header, page.summary.at_work.iter().map(row))
 }
 
 /// Parent tasks, and the progress of their children.
 fn parents(parents: &[ParentProgress]) -> String {
-    let row = |parent: &ParentProgress| -> Vec<Cell> {
-        vec![
+    let row = |parent: &ParentProgress| {
+        [
             parent.task.to_string().into(),
             parent.state.as_str().into(),
             progress(parent.progress).into(),
             first_line(&parent.title).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = parents.iter().map(row).collect();
-    section(&["TASK", "STATE", "CHILDREN", "TITLE"], &rows)
+    section(["TASK", "STATE", "CHILDREN", "TITLE"], parents.iter().map(row))
 }
 
 /// Pending retries have their own symbol: such a task is neither running nor failed.
 fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
-    let row = |retry: &PendingRetry| -> Vec<Cell> {
+    let row = |retry: &PendingRetry| {
         let wait = retry.at.since(now);
         let when =
             if wait > Span(0) { format!("in {}", format_span(wait)) } else { "now".to_owned() };
@@ -212,7 +202,7 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
         } else {
             format!("{}: {}", retry.outcome, first_line(&retry.error))
         };
-        vec![
+        [
             symbols.retrying_cell(),
             retry.task.to_string().into(),
             when.into(),
@@ -221,14 +211,13 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
             error.into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = retries.iter().map(row).collect();
-    section(&["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], &rows)
+    section(["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], retries.iter().map(row))
 }
 
 fn asks(symbols: Symbols, asks: &[NeedsPerson], now: Instant) -> String {
-    let row = |ask: &NeedsPerson| -> Vec<Cell> {
+    let row = |ask: &NeedsPerson| {
         let until = ask.until.map(|until| format_span(until.since(now))).unwrap_or_default();
-        vec![
+        [
             symbols.symbol_cell(StateKind::Waiting),
             ask.task.to_string().into(),
             ask.state.as_str().into(),
@@ -238,13 +227,7 @@ fn asks(symbols: Symbols, asks: &[NeedsPerson], now: Instant) -> String {
             first_line(&ask.what).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = asks.iter().map(row).collect();
-    section(&["", "TASK", "STATE", "FOR", "LEFT", "TITLE", "NEEDS YOU"], &rows)
-}
-
-/// A table after a blank line, or nothing.
-fn section(header: &[&str], rows: &[Vec<Cell>]) -> String {
-    if rows.is_empty() { String::new() } else { format!("\n{}", table(header, rows)) }
+    section(["", "TASK", "STATE", "FOR", "LEFT", "TITLE", "NEEDS YOU"], asks.iter().map(row))
 }
 
 fn stage(stage: Stage) -> &'static str {

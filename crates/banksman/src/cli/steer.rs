@@ -6,10 +6,7 @@ use banksman_core::machine::DELAY_SKIPPED;
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::moves;
+use super::{Context, Exit, Failure, moves};
 use crate::ops::policy;
 use crate::ops::tasks::{self};
 

@@ -1,6 +1,8 @@
 //! Symbols and colours of state kinds, and times and amounts as people read them. Colour never
 //! carries meaning alone.
 
+use std::fmt::Display;
+
 use anstyle::{AnsiColor, Style};
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
@@ -81,25 +83,19 @@ pub(crate) fn style(kind: StateKind) -> Style {
     }
 }
 
-/// Parses the name that the store uses for a kind.
-pub(crate) fn kind_named(name: &str) -> Option<StateKind> {
-    StateKind::ALL.into_iter().find(|kind| kind.as_str() == name)
-}
-
 /// A point in time in the reader's time zone.
 pub(crate) fn local(instant: Instant) -> String {
-    match jiff::Timestamp::from_millisecond(instant.0) {
-        Ok(timestamp) => {
-            timestamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-        }
-        Err(_) => instant.to_string(),
-    }
+    formatted(instant, "%Y-%m-%d %H:%M:%S")
 }
 
 /// The time of day in the reader's time zone.
 pub(crate) fn local_time(instant: Instant) -> String {
+    formatted(instant, "%H:%M:%S")
+}
+
+fn formatted(instant: Instant, format: &str) -> String {
     match jiff::Timestamp::from_millisecond(instant.0) {
-        Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string(),
+        Ok(timestamp) => timestamp.to_zoned(TimeZone::system()).strftime(format).to_string(),
         Err(_) => instant.to_string(),
     }
 }
@@ -120,13 +116,9 @@ pub(crate) fn progress(children: Progress) -> String {
 }
 
 /// A count with its noun, such as `1 error` or `2 errors`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// How many finished reviews a table hides.
-pub(crate) fn finished_reviews(count: i64) -> String {
-    format!("{count} finished review{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// A span in its largest unit, rounded down.

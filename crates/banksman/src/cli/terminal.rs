@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::failure::Failure;
+use super::Failure;
 
 /// The longest wait for a key. A signal that arrives just before the wait is noticed after it.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };

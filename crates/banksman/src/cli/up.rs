@@ -16,11 +16,9 @@ use banksman_core::time::{Instant, Span};
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{json_line, sanitize};
 use super::symbols::local_time;
+use super::{Context, Exit, Failure};
 use crate::api::changes as dto;
 use crate::api::run::{EndedJob, StartedJob, Turn, names};
 use crate::clock;
@@ -33,7 +31,7 @@ use crate::exec::process::PlainRunner;
 use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
-use crate::ops::daily::note::{DailyNote, NoteUpdate};
+use crate::ops::daily::note::DailyNote;
 use crate::ops::problem::{Code, Hint, Problem};
 use crate::ops::runs::{open_window, window_host};
 use crate::ops::{OpsError, Session};
@@ -201,9 +199,8 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     let printed =
         context.out.answer(|| document(&pulse, &notices), || lines(&pulse, &notices, context.now));
     delivered(&runtime.store, &notices, &printed, pulse.at)?;
-    printed?;
     swept?;
-    Ok(Exit::Done)
+    printed
 }
 
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
@@ -255,69 +252,57 @@ fn turn(
     note: Option<&DailyNote>,
     now: Instant,
 ) -> Result<(TurnReport, Vec<Notice>), Failure> {
-    let answers = apply_note_answers(note, runtime, now)?;
+    let store = &runtime.store;
+    // Before the turn, so that the turn carries them out.
+    let before = note.map(|note| apply_note_answers(note, store, now)).transpose()?.flatten();
     let mut pulse = runtime.engine().pulse(now)?;
-    let mut notices = runtime.store.take_notices(Channel::Terminal, pulse.at)?;
-    update_note(note, runtime, answers, (&mut pulse, !notices.is_empty()), now)?;
-    notices.extend(runtime.store.take_notices(Channel::Terminal, pulse.at)?);
+    let mut notices = store.take_notices(Channel::Terminal, pulse.at)?;
+    let Some(note) = note else { return Ok((pulse, notices)) };
+    let is_idle = is_quiet(&pulse, &notices) && pulse.timers + pulse.effects == 0;
+    let after = if is_idle { None } else { apply_note_answers(note, store, now)? };
+    pulse.watched.push(note.folder().to_owned());
+    let again = before.into_iter().chain(after).map(|span| pulse.at.plus(span));
+    pulse.next = pulse.next.into_iter().chain(again).min();
+    notices.extend(store.take_notices(Channel::Terminal, pulse.at)?);
     Ok((pulse, notices))
+}
+
+/// Whether a turn has nothing to tell.
+fn is_quiet(pulse: &TurnReport, notices: &[Notice]) -> bool {
+    pulse.ended.is_empty()
+        && pulse.started.is_empty()
+        && pulse.recovered.is_empty()
+        && notices.is_empty()
 }
 
 /// Records that notices were printed, or why not.
 fn delivered(
     store: &Store,
     notices: &[Notice],
-    printed: &Result<(), Failure>,
+    printed: &Result<impl Sized, Failure>,
     now: Instant,
 ) -> Result<(), Failure> {
     if !notices.is_empty() {
-        let sent = printed.as_ref().map_err(ToString::to_string).copied();
+        let sent = printed.as_ref().map(|_| ()).map_err(ToString::to_string);
         store.notices_sent(Channel::Terminal, notices, sent, now)?;
     }
     Ok(())
 }
 
-/// Applies the answers in the daily note before the turn, so that the turn carries them out.
+/// Applies the answers in the daily note, writes the notices about them at once, and returns after
+/// what time the note is read again. The same message is told once a day.
 fn apply_note_answers(
-    note: Option<&DailyNote>,
-    runtime: &Runtime,
+    note: &DailyNote,
+    store: &Store,
     now: Instant,
 ) -> Result<Option<Span>, Failure> {
-    note.map_or(Ok(None), |note| tell_update(&runtime.store, note.update(now), now))
-}
-
-/// Writes the notices of an update at once, and returns after what time the note is read again. A
-/// fault of the note that lasts is told once a day.
-fn tell_update(store: &Store, update: NoteUpdate, now: Instant) -> Result<Option<Span>, Failure> {
+    let update = note.update(now);
     for (urgent, text) in update.notices {
         let at = store.now(now)?;
         let notice = NewNotice::new(NoticeKind::DailyNote, None, text);
         store.notice(NewNotice { urgent, ..notice }.once_per(SAME_NOTE, "daily-note", at), at)?;
     }
     Ok(update.retry_after)
-}
-
-/// Updates the note with what the turn has changed.
-fn update_note(
-    note: Option<&DailyNote>,
-    runtime: &Runtime,
-    before: Option<Span>,
-    (pulse, has_news): (&mut TurnReport, bool),
-    now: Instant,
-) -> Result<(), Failure> {
-    let Some(note) = note else { return Ok(()) };
-    let is_idle = !has_news
-        && pulse.ended.is_empty()
-        && pulse.started.is_empty()
-        && pulse.recovered.is_empty()
-        && pulse.timers + pulse.effects == 0;
-    let after = if is_idle { None } else { apply_note_answers(Some(note), runtime, now)? };
-    pulse.watched.push(note.folder().to_owned());
-    for retry_after in [before, after].into_iter().flatten() {
-        let at = pulse.at.plus(retry_after);
-        pulse.next = Some(pulse.next.map_or(at, |next| next.min(at)));
-    }
-    Ok(())
 }
 
 /// Why `drive` returned.
@@ -463,7 +448,7 @@ fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
 /// Locks the home folder: two `up` on one home would conflict.
 fn lock_home(home: &Path) -> Result<File, Failure> {
     let path = home.join("up.lock");
-    let failed = |source| Failure::File { operation: "lock", path: path.clone(), source };
+    let failed = Failure::file("lock", &path);
     fs::create_dir_all(home).map_err(failed)?;
     let mut file = OpenOptions::new()
         .read(true)
@@ -526,11 +511,7 @@ fn show(
     notices: &[Notice],
     now: Instant,
 ) -> Result<(), Failure> {
-    let idle = pulse.ended.is_empty()
-        && pulse.started.is_empty()
-        && pulse.recovered.is_empty()
-        && notices.is_empty();
-    if idle {
+    if is_quiet(pulse, notices) {
         return Ok(());
     }
     if context.out.json {

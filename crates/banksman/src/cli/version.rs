@@ -2,9 +2,7 @@
 
 use clap::Args;
 
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::Output;
+use super::{Exit, Failure, Output};
 use crate::api::project::Version;
 
 /// The commit that the program was built from, if the build sets it.
@@ -27,6 +25,5 @@ pub(super) fn run(out: Output, _: &VersionArgs) -> Result<Exit, Failure> {
             let commit = COMMIT.map(|commit| format!(" ({commit})")).unwrap_or_default();
             format!("banksman {version}{commit} {os}-{arch}\n")
         },
-    )?;
-    Ok(Exit::Done)
+    )
 }

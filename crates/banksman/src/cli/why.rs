@@ -3,11 +3,9 @@
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
 use super::output::{Cell, sanitize, table};
 use super::symbols::local;
+use super::{Context, Exit, Failure};
 use crate::api::task::Why;
 use crate::ops::why;
 
@@ -32,24 +30,25 @@ pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
         task: agents.budgets.task,
     };
     let why = why::why(&context.session()?, args.id, &bounds, context.now)?;
-    context.out.answer(|| Why::new(&why), || text(&why))?;
-    Ok(Exit::Done)
+    context.out.answer(|| Why::new(&why), || text(&why))
 }
 
 fn text(why: &why::Explanation) -> String {
     let mut text = format!("{} is in {}\n", why.task, why.state);
     if !why.waiting_for.is_empty() {
-        let row = |waiting: &why::WaitReason| -> Vec<Cell> {
+        let row = |waiting: &why::WaitReason| {
             let until = waiting.until.map(local).unwrap_or_default();
-            vec![
+            [
                 waiting.kind.into(),
                 until.into(),
                 waiting.who.clone().unwrap_or_default().into(),
                 Cell::lines(&waiting.detail),
             ]
         };
-        let rows: Vec<Vec<Cell>> = why.waiting_for.iter().map(row).collect();
-        text.push_str(&table(&["WAITS FOR", "UNTIL", "WHO", "WHAT"], &rows));
+        text.push_str(&table(
+            ["WAITS FOR", "UNTIL", "WHO", "WHAT"],
+            why.waiting_for.iter().map(row),
+        ));
     }
     text + &format!("then: {}\n", sanitize(&why.next))
 }

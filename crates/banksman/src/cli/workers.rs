@@ -4,13 +4,11 @@
 use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
-use super::output::{Cell, table};
+use super::output::table;
 use super::symbols::{local, rough_span};
+use super::{Context, Exit, Failure};
 use crate::api;
 use crate::api::worker::{Account, Node as NodeDocument, ResumedAccount};
 use crate::ops::capacity;
@@ -35,21 +33,16 @@ pub(super) struct WorkersArgs {
     _list: Option<String>,
 }
 
-/// List and resume paused provider accounts
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// List and resume paused provider accounts
+    #[command(before_long_help = "Examples:
   banksman accounts list
   banksman accounts resume anthropic
 ")]
-pub(super) struct AccountsArgs {
-    #[command(subcommand)]
-    command: AccountsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AccountsCommand {
-    List(ListArgs),
-    Resume(ResumeArgs),
+    pub(super) enum AccountsCommand(&Context) {
+        List(ListArgs) => list,
+        Resume(ResumeArgs) => resume,
+    }
 }
 
 /// List accounts that were paused, and until when
@@ -57,14 +50,14 @@ enum AccountsCommand {
 #[command(before_long_help = "Examples:
   banksman accounts list
 ")]
-struct ListArgs {}
+pub(super) struct ListArgs {}
 
 /// End the pause of an account now
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman accounts resume anthropic
 ")]
-struct ResumeArgs {
+pub(super) struct ResumeArgs {
     /// The account
     #[arg(value_name = "NAME")]
     name: String,
@@ -74,10 +67,10 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Fai
     let session = context.session()?;
     if let Some(name) = &args.forget {
         if !capacity::forget_machine(&session, name)? {
-            return Err(Failure::Argument {
-                message: format!("no machine `{name}` is known to this store"),
-                hint: "`banksman workers` lists the machines".to_owned(),
-            });
+            return Err(Failure::argument(
+                format!("no machine `{name}` is known to this store"),
+                "`banksman workers` lists the machines",
+            ));
         }
         context.out.say(&format!(
             "removed {name}; other machines take over its runs when their leases expire"
@@ -110,48 +103,38 @@ fn document<'a>(node: &'a Node, runs: &[OpenRun], now: Instant) -> NodeDocument<
 }
 
 fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for node in nodes {
+    let row = |node: &Node, worker: &Worker| {
         let seen = if is_gone(node, now) { "gone" } else { "live" };
-        for worker in &node.workers {
-            let busy =
-                format!("{} of {}", running_count(node, worker, runs), worker.max_concurrent);
-            let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
-            rows.push(vec![
-                worker.name.as_str().into(),
-                node.name.as_str().into(),
-                seen.into(),
-                busy.into(),
-                worker.cost.to_string().into(),
-                worker.speed.to_string().into(),
-                worker.account.as_str().into(),
-                capabilities.join(" ").into(),
-            ]);
-        }
-    }
-    table(&["WORKER", "NODE", "", "RUNNING", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], &rows)
+        let busy = format!("{} of {}", running_count(node, worker, runs), worker.max_concurrent);
+        let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
+        [
+            (&worker.name).into(),
+            (&node.name).into(),
+            seen.into(),
+            busy.into(),
+            worker.cost.into(),
+            worker.speed.into(),
+            (&worker.account).into(),
+            capabilities.join(" ").into(),
+        ]
+    };
+    let rows =
+        nodes.iter().flat_map(|node| node.workers.iter().map(move |worker| row(node, worker)));
+    table(["WORKER", "NODE", "", "RUNNING", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], rows)
 }
 
-pub(super) fn accounts(context: &Context, args: &AccountsArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        AccountsCommand::List(_) => list(context),
-        AccountsCommand::Resume(args) => {
-            let name = &args.name;
-            if !capacity::resume_account(&context.session()?, name)? {
-                return Err(Failure::Argument {
-                    message: format!("the account `{name}` was never paused"),
-                    hint: "`banksman accounts list` lists the accounts that were".to_owned(),
-                });
-            }
-            context
-                .out
-                .answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))?;
-            Ok(Exit::Done)
-        }
+fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit, Failure> {
+    let name = &args.name;
+    if !capacity::resume_account(&context.session()?, name)? {
+        return Err(Failure::argument(
+            format!("the account `{name}` was never paused"),
+            "`banksman accounts list` lists the accounts that were",
+        ));
     }
+    context.out.answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))
 }
 
-fn list(context: &Context) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
     let accounts = capacity::accounts(&context.session()?)?;
     let now = context.now;
     context.out.answer(
@@ -160,12 +143,11 @@ fn list(context: &Context) -> Result<Exit, Failure> {
             [] => "no account was ever paused\n".to_owned(),
             accounts => paused(accounts, now),
         },
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 fn paused(accounts: &[(String, AccountRow)], now: Instant) -> String {
-    let row = |(name, row): &(String, AccountRow)| -> Vec<Cell> {
+    let row = |(name, row): &(String, AccountRow)| {
         let state = match row.paused_until {
             Some(until) => {
                 format!("paused until {} ({})", local(until), rough_span(until.since(now)))
@@ -173,7 +155,7 @@ fn paused(accounts: &[(String, AccountRow)], now: Instant) -> String {
             None if row.probing => "one trial run first".to_owned(),
             None => "in use".to_owned(),
         };
-        vec![name.as_str().into(), state.into(), row.reason.as_str().into()]
+        [name.as_str().into(), state.into(), row.reason.as_str().into()]
     };
-    table(&["ACCOUNT", "STATE", "LAST REASON"], &accounts.iter().map(row).collect::<Vec<_>>())
+    table(["ACCOUNT", "STATE", "LAST REASON"], accounts.iter().map(row))
 }

@@ -12,18 +12,16 @@ mod status;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::context::Context;
-use super::exit::Exit;
-use super::failure::Failure;
+use super::{Context, Exit, Failure};
 use crate::ops::Session;
 use crate::ops::projects;
 use crate::ops::workflows::Params;
 
-/// Check, simulate and run workflows: files of steps and gates
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+commands! {
+    /// Check, simulate and run workflows: files of steps and gates
+    #[command(before_long_help = "Examples:
   banksman workflow lint                          check everything in .workflow/specs
   banksman workflow simulate phase-4.yaml         simulate it, starting nothing
   banksman workflow run phase-4.yaml              create its tasks and run agents on them
@@ -31,21 +29,16 @@ use crate::ops::workflows::Params;
   banksman workflow report XG-2-end pass          answer a gate
   banksman workflow graph -o phase-4.svg          draw its current state
 ")]
-pub(super) struct WorkflowArgs {
-    #[command(subcommand)]
-    command: WorkflowCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum WorkflowCommand {
-    Lint(lint::LintArgs),
-    Simulate(simulate::SimulateArgs),
-    Run(run::RunArgs),
-    Status(status::StatusArgs),
-    Next(next::NextArgs),
-    Report(report::ReportArgs),
-    Graph(graph::GraphArgs),
-    Schema(schema::SchemaArgs),
+    pub(super) enum WorkflowCommand(&Context) {
+        Lint(lint::LintArgs) => lint::run,
+        Simulate(simulate::SimulateArgs) => simulate::run,
+        Run(run::RunArgs) => run::run,
+        Status(status::StatusArgs) => status::run,
+        Next(next::NextArgs) => next::run,
+        Report(report::ReportArgs) => report::run,
+        Graph(graph::GraphArgs) => graph::run,
+        Schema(schema::SchemaArgs) => schema::run,
+    }
 }
 
 /// A started workflow.
@@ -70,16 +63,16 @@ impl ParamArgs {
         let mut params = Params::new();
         for given in &self.params {
             let Some((name, value)) = given.split_once('=') else {
-                return Err(Failure::Argument {
-                    message: format!("`{given}` is not of the form NAME=VALUE"),
-                    hint: "write --param NAME=VALUE".to_owned(),
-                });
+                return Err(Failure::argument(
+                    format!("`{given}` is not of the form NAME=VALUE"),
+                    "write --param NAME=VALUE",
+                ));
             };
             if params.insert(name.to_owned(), value.into()).is_some() {
-                return Err(Failure::Argument {
-                    message: format!("the parameter `{name}` appears twice"),
-                    hint: "keep one of them".to_owned(),
-                });
+                return Err(Failure::argument(
+                    format!("the parameter `{name}` appears twice"),
+                    "keep one of them",
+                ));
             }
         }
         Ok(params)
@@ -112,18 +105,5 @@ fn project_here(context: &Context, session: &Session) -> Result<Option<String>, 
     match &context.config.project {
         Some(name) => Ok(Some(name.clone())),
         None => Ok(projects::at(session, &context.config.folder)?),
-    }
-}
-
-pub(super) fn run(context: &Context, args: &WorkflowArgs) -> Result<Exit, Failure> {
-    match &args.command {
-        WorkflowCommand::Lint(args) => lint::run(context, args),
-        WorkflowCommand::Simulate(args) => simulate::run(context, args),
-        WorkflowCommand::Run(args) => run::run(context, args),
-        WorkflowCommand::Status(args) => status::run(context, args),
-        WorkflowCommand::Next(args) => next::run(context, args),
-        WorkflowCommand::Report(args) => report::run(context, args),
-        WorkflowCommand::Graph(args) => graph::run(context, args),
-        WorkflowCommand::Schema(args) => schema::run(context, args),
     }
 }

@@ -11,12 +11,10 @@ use crate::api::decision::{Answer, Answers};
 use crate::api::error::ErrorDocument;
 use crate::api::task::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
+use crate::cli::moves::{again, transition};
 use crate::cli::output::sanitize;
-use crate::cli::report;
 use crate::cli::symbols::Symbols;
+use crate::cli::{Context, Exit, Failure, report};
 use crate::ops::Session;
 use crate::ops::decisions::{
     self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
@@ -98,25 +96,25 @@ pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit, Failure
 pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit, Failure> {
     let (mut which, text) = split_ids(&args.words)?;
     if text.is_some() && args.how.note.is_some() {
-        return Err(argument_error("the text appears twice", "pass it as TEXT or with --note"));
+        return Err(Failure::argument("the text appears twice", "pass it as TEXT or with --note"));
     }
     let session = context.session_as(&args.how.actor)?;
     if args.all {
         if !which.is_empty() {
-            return Err(argument_error(
+            return Err(Failure::argument(
                 "--all cannot be combined with ids",
                 "remove the ids, or remove --all",
             ));
         }
         which = matching_decisions(context, &session, word, args.escalated)?;
     } else if which.is_empty() {
-        return Err(argument_error(
+        return Err(Failure::argument(
             "missing id",
             "name a decision, such as d12, or its task, such as t12",
         ));
     }
     if which.len() > 1 && args.how.seen.is_some() {
-        return Err(argument_error(
+        return Err(Failure::argument(
             "--seen works with one decision only",
             "answer one decision at a time",
         ));
@@ -170,18 +168,14 @@ fn split_ids(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>), Fai
     match &words[ids.len()..] {
         [] => Ok((ids, None)),
         [text] => Ok((ids, Some(text.clone()))),
-        [text, ..] => Err(argument_error(
-            &format!(
+        [text, ..] => Err(Failure::argument(
+            format!(
                 "`{}` is not an id, and more words follow",
                 text.chars().take(64).collect::<String>()
             ),
             "put the ids first and quote your text",
         )),
     }
-}
-
-fn argument_error(message: &str, hint: &str) -> Failure {
-    Failure::Argument { message: message.to_owned(), hint: hint.to_owned() }
 }
 
 /// The open decisions that offer an action, matched as an answer would be.
@@ -301,13 +295,7 @@ pub(super) fn merge_message(
 
 pub(super) fn line(symbols: Symbols, answered: &AnswerResult) -> String {
     let AnswerResult { decision, action, applied } = answered;
-    let how = applied.entry.as_ref().map_or_else(
-        || "unchanged".to_owned(),
-        |entry| {
-            let from = entry.record.from.as_deref().unwrap_or_default();
-            format!("{from} {} {} by {}", symbols.arrow(), entry.record.to, entry.record.actor)
-        },
-    );
-    let again = if applied.replayed { "  (already done with this key)" } else { "" };
+    let how = transition(symbols, applied.entry.as_ref().map(|entry| &entry.record));
+    let again = again(applied.replayed);
     format!("{} {} {}  {action}: {how}{again}\n", symbols.success(true), decision.id, decision.task)
 }

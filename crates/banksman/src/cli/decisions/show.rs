@@ -15,11 +15,11 @@ use super::mark;
 use crate::api::Sorted;
 use crate::api::decision::{self, Question};
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
-use crate::cli::output::{self, Cell, sanitize, sanitize_lines, table};
-use crate::cli::symbols::{Symbols, first_line, format_cost, format_span, format_usage, local};
+use crate::cli::output::{self, sanitize, sanitize_lines, section};
+use crate::cli::symbols::{
+    Symbols, counted, first_line, format_cost, format_span, format_usage, local,
+};
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
@@ -188,15 +188,15 @@ fn cost(spent: Spent) -> String {
     if spent.runs == 0 {
         return String::new();
     }
-    let runs = if spent.runs == 1 { "1 run".to_owned() } else { format!("{} runs", spent.runs) };
+    let runs = counted(spent.runs, "run");
     let used = format_usage(spent.tokens, spent.cost_micros);
     if used.is_empty() { runs } else { format!("{runs}, {used}") }
 }
 
 fn runs(question: &DecisionDetail, now: Instant) -> String {
     let task = question.detail.stored.task.id;
-    let row = |run: &PastRun| -> Vec<Cell> {
-        vec![
+    let row = |run: &PastRun| {
+        [
             RunId { task, epoch: run.epoch }.to_string().into(),
             run.worker.as_str().into(),
             format_span(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
@@ -207,15 +207,11 @@ fn runs(question: &DecisionDetail, now: Instant) -> String {
         ]
     };
     let last = &question.runs[question.runs.len().saturating_sub(RUNS)..];
-    if last.is_empty() {
-        return String::new();
-    }
-    let header = ["RUN", "WORKER", "TOOK", "OUTCOME", "PROOF", "COST", "DETAIL"];
-    format!("\n{}", table(&header, &last.iter().map(row).collect::<Vec<_>>()))
+    section(["RUN", "WORKER", "TOOK", "OUTCOME", "PROOF", "COST", "DETAIL"], last.iter().map(row))
 }
 
 fn offers(symbols: Symbols, offers: &[Offer]) -> String {
-    let row = |offer: &Offer| -> Vec<Cell> {
+    let row = |offer: &Offer| {
         let messages: Vec<&str> =
             offer.missing.iter().map(|error| error.message.as_str()).collect();
         let missing = match (messages.is_empty(), offer.needs_words()) {
@@ -224,12 +220,9 @@ fn offers(symbols: Symbols, offers: &[Offer]) -> String {
             (false, false) => format!("not available now: {}", messages.join("; ")),
         };
         let to = format!("{} {}", symbols.arrow(), offer.to);
-        vec![offer.action.as_str().into(), to.into(), missing.into()]
+        [offer.action.as_str().into(), to.into(), missing.into()]
     };
-    if offers.is_empty() {
-        return String::new();
-    }
-    format!("\n{}", table(&["ACTION", "LEADS TO", ""], &offers.iter().map(row).collect::<Vec<_>>()))
+    section(["ACTION", "LEADS TO", ""], offers.iter().map(row))
 }
 
 fn excerpt(text: &str) -> String {

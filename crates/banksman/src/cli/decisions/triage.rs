@@ -16,12 +16,10 @@ use super::answer::{self, line};
 use super::is_snoozed;
 use super::show::{Diff, page};
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::hints::phrase;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed};
+use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
@@ -45,10 +43,10 @@ const DIFF_LINES: usize = 400;
 
 pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::Argument {
-            message: "triage needs a terminal, because it reads single keys".to_owned(),
-            hint: "`banksman decisions --json` lists the decisions for scripts".to_owned(),
-        });
+        return Err(Failure::argument(
+            "triage needs a terminal, because it reads single keys",
+            "`banksman decisions --json` lists the decisions for scripts",
+        ));
     }
     let session = context.session_as(&args.actor)?;
     decisions::require_person(&session, context.now)?;

@@ -4,10 +4,8 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::graph::graph;
 use clap::Args;
 
-use crate::cli::context::Context;
 use crate::cli::drawing::DrawingArgs;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::tasks;
 
 /// Draw a lifecycle, or a task's lifecycle with its state marked
@@ -17,7 +15,7 @@ use crate::ops::tasks;
   banksman lifecycle graph mission --format svg > mission.svg
   banksman lifecycle graph --task t12 -o t12.svg
 ")]
-pub(super) struct GraphArgs {
+pub(in crate::cli) struct GraphArgs {
     /// The lifecycle
     #[arg(value_name = "NAME", required_unless_present = "task")]
     name: Option<String>,
@@ -34,10 +32,7 @@ pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> 
             let stored = tasks::find(&context.session()?, id)?;
             if name.as_ref().is_some_and(|name| *name != stored.lifecycle.id) {
                 let message = format!("{id} has the lifecycle {}", stored.lifecycle.id);
-                return Err(Failure::Argument {
-                    message,
-                    hint: "omit the name when you pass --task".to_owned(),
-                });
+                return Err(Failure::argument(message, "omit the name when you pass --task"));
             }
             (stored.lifecycle, Some(stored.task.state))
         }

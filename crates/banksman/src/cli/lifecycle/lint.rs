@@ -5,14 +5,13 @@ use std::path::Path;
 use banksman_core::lifecycle::problem::Problems;
 use clap::Args;
 
+use super::sound;
 use crate::api;
 use crate::api::lifecycle::LintedLifecycle;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::sanitize_lines;
 use crate::cli::symbols::counted;
-use crate::ops::library::{Library, LibraryError};
+use crate::cli::{Context, Exit, Failure, files};
+use crate::ops::library::Library;
 
 /// Check lifecycles
 ///
@@ -25,17 +24,14 @@ use crate::ops::library::{Library, LibraryError};
   banksman lifecycle lint autonomous
   banksman lifecycle lint .banksman/lifecycles/review.yaml
 ")]
-pub(super) struct LintArgs {
+pub(in crate::cli) struct LintArgs {
     /// Lifecycle names or files
     #[arg(value_name = "FILE|NAME")]
     subjects: Vec<String>,
 }
 
 /// A checked lifecycle and its problems.
-struct Linted {
-    name: String,
-    problems: Option<Box<Problems>>,
-}
+type Linted = (String, Option<Box<Problems>>);
 
 pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     let library = context.library();
@@ -46,35 +42,33 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     };
     let linted =
         subjects.into_iter().map(|name| lint(&library, name)).collect::<Result<Vec<_>, _>>()?;
-    let all_ok = linted.iter().all(|linted| linted.problems.is_none());
+    let all_ok = linted.iter().all(|(_, problems)| problems.is_none());
     context.out.answer(
-        || api::checked(all_ok, "lifecycles", linted.iter().map(document)),
+        || {
+            api::checked(
+                all_ok,
+                "lifecycles",
+                linted
+                    .iter()
+                    .map(|(name, problems)| LintedLifecycle::new(name, problems.as_deref())),
+            )
+        },
         || linted.iter().filter_map(text).collect(),
     )?;
     Ok(if all_ok { Exit::Done } else { Exit::Findings })
 }
 
 fn lint(library: &Library, name: String) -> Result<Linted, Failure> {
-    let path = Path::new(&name);
-    let is_file = path.components().count() > 1
-        || path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let checked = if is_file { library.check_file(path) } else { library.definition(&name) };
-    match checked {
-        Ok(_) => Ok(Linted { name, problems: None }),
-        Err(LibraryError::Unsound(problems)) => Ok(Linted { name, problems: Some(problems) }),
-        Err(error @ (LibraryError::Unknown { .. } | LibraryError::Read { .. })) => {
-            Err(error.into())
-        }
-    }
-}
-
-fn document(linted: &Linted) -> LintedLifecycle<'_> {
-    LintedLifecycle::new(&linted.name, linted.problems.as_deref())
+    let found = match files::is_yaml(&name) {
+        true => library.check_file(Path::new(&name)),
+        false => library.definition(&name),
+    };
+    Ok((name, sound(found)?.err()))
 }
 
 /// A valid lifecycle prints nothing.
-fn text(linted: &Linted) -> Option<String> {
-    let problems = linted.problems.as_ref()?;
-    let (name, found) = (sanitize_lines(&linted.name), counted(problems.list.len(), "problem"));
+fn text((name, problems): &Linted) -> Option<String> {
+    let problems = problems.as_ref()?;
+    let (name, found) = (sanitize_lines(name), counted(problems.list.len(), "problem"));
     Some(format!("{name}: {found}\n{}", sanitize_lines(&problems.to_string())))
 }

@@ -1,14 +1,12 @@
 //! `banksman lifecycle show`: prints one lifecycle as tables.
 
-use banksman_core::lifecycle::{Lifecycle, Since, Transition};
+use banksman_core::lifecycle::{Counter, Lifecycle, Since, State, Transition};
 use clap::Args;
 
 use crate::api::lifecycle::{Lifecycle as LifecycleDocument, SettingValue};
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, sanitize, table};
+use crate::cli::output::{Cell, sanitize, section};
 use crate::cli::symbols::style;
+use crate::cli::{Context, Exit, Failure};
 
 /// Show a lifecycle: its states, transitions, roles, fields and settings
 #[derive(Debug, Args)]
@@ -16,7 +14,7 @@ use crate::cli::symbols::style;
   banksman lifecycle show autonomous
   banksman lifecycle show mission --json
 ")]
-pub(super) struct ShowArgs {
+pub(in crate::cli) struct ShowArgs {
     /// The lifecycle
     #[arg(value_name = "NAME")]
     name: String,
@@ -35,24 +33,24 @@ fn text(context: &Context, lifecycle: &Lifecycle) -> String {
     let initial = &lifecycle.state(lifecycle.initial).name;
     let parts = [
         format!("{} {}\n{}\n", lifecycle.id, lifecycle.version, sanitize(&lifecycle.about)),
-        format!("starts in {initial}; roles: {}\n", lifecycle.roles.join(", ")),
+        format!("\nstarts in {initial}; roles: {}\n", lifecycle.roles.join(", ")),
         states(context, lifecycle),
         moves(lifecycle),
         counters(lifecycle),
         fields(lifecycle),
         settings(lifecycle),
     ];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    parts.concat()
 }
 
 fn states(context: &Context, lifecycle: &Lifecycle) -> String {
-    let row = |state: &banksman_core::lifecycle::State| -> Vec<Cell> {
+    let row = |state: &State| {
         let does = state.does.as_ref().map_or("", |does| does.activity.as_str());
         let required: Vec<&str> =
             state.requires.iter().map(|requirement| requirement.field.as_str()).collect();
         let name = Cell { style: style(state.kind), ..state.name.as_str().into() };
         let sign = context.out.symbols.symbol_cell(state.kind);
-        vec![
+        [
             sign,
             name,
             state.kind.as_str().into(),
@@ -61,15 +59,14 @@ fn states(context: &Context, lifecycle: &Lifecycle) -> String {
             state.about.as_str().into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = lifecycle.states.iter().map(row).collect();
-    table(&["", "STATE", "KIND", "DOES", "NEEDS", "ABOUT"], &rows)
+    section(["", "STATE", "KIND", "DOES", "NEEDS", "ABOUT"], lifecycle.states.iter().map(row))
 }
 
 fn moves(lifecycle: &Lifecycle) -> String {
-    let row = |row: &Transition| -> Vec<Cell> {
+    let row = |row: &Transition| {
         let roles: Vec<&str> = row.roles.iter().map(|role| lifecycle.role_name(*role)).collect();
         let from = lifecycle.state(row.from).name.as_str();
-        vec![
+        [
             from.into(),
             lifecycle.target_name(row.to).into(),
             row.trigger.as_str().into(),
@@ -77,8 +74,7 @@ fn moves(lifecycle: &Lifecycle) -> String {
             when(row).into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = lifecycle.transitions.iter().map(row).collect();
-    table(&["FROM", "TO", "TRIGGER", "ROLES", "WHEN"], &rows)
+    section(["FROM", "TO", "TRIGGER", "ROLES", "WHEN"], lifecycle.transitions.iter().map(row))
 }
 
 fn when(row: &Transition) -> String {
@@ -97,35 +93,21 @@ fn when(row: &Transition) -> String {
 }
 
 fn counters(lifecycle: &Lifecycle) -> String {
-    if lifecycle.counters.is_empty() {
-        return String::new();
-    }
-    let row = |counter: &banksman_core::lifecycle::Counter| -> Vec<Cell> {
+    let row = |counter: &Counter| {
         let limit = counter.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let then = counter.then.map_or("", |id| lifecycle.state(id).name.as_str());
-        vec![counter.name.as_str().into(), limit.into(), then.into()]
+        [(&counter.name).into(), limit.into(), then.into()]
     };
-    table(&["COUNTER", "LIMIT", "THEN"], &lifecycle.counters.iter().map(row).collect::<Vec<_>>())
+    section(["COUNTER", "LIMIT", "THEN"], lifecycle.counters.iter().map(row))
 }
 
 fn fields(lifecycle: &Lifecycle) -> String {
-    if lifecycle.fields.is_empty() {
-        return String::new();
-    }
-    let rows: Vec<Vec<Cell>> = lifecycle
-        .fields
-        .iter()
-        .map(|(name, field)| vec![name.as_str().into(), field.kind.describe().into()])
-        .collect();
-    table(&["FIELD", "HOLDS"], &rows)
+    let fields = lifecycle.fields.iter();
+    section(["FIELD", "HOLDS"], fields.map(|(name, it)| [name.into(), it.kind.describe().into()]))
 }
 
 fn settings(lifecycle: &Lifecycle) -> String {
-    if lifecycle.settings.is_empty() {
-        return String::new();
-    }
-    let row = |(name, setting): (&String, &banksman_core::lifecycle::Setting)| -> Vec<Cell> {
-        vec![name.as_str().into(), SettingValue::from(setting).to_string().into()]
-    };
-    table(&["SETTING", "VALUE"], &lifecycle.settings.iter().map(row).collect::<Vec<_>>())
+    let settings = lifecycle.settings.iter();
+    let row = |(name, setting)| [Cell::from(name), SettingValue::from(setting).into()];
+    section(["SETTING", "VALUE"], settings.map(row))
 }

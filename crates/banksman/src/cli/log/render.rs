@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 
 use crate::api::run::{LogEvent, LogLine, RunEvent};
 use crate::cli::output::{json_line, sanitize, sanitize_lines};
-use crate::cli::symbols::{Symbols, format_span, format_usage, local, local_time};
+use crate::cli::symbols::{Symbols, counted, format_span, format_usage, local, local_time};
 use crate::ops::runs::AgentEvent;
 use crate::store::runs::PastRun;
 
@@ -224,16 +224,14 @@ fn ended(ended: &EndCause) -> String {
 }
 
 fn work(found: &Evidence) -> String {
-    let plural =
-        |count: u32, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     let head: String = found.head.chars().take(10).collect();
     if found.commits == 0 {
         return "no commits".to_owned();
     }
     format!(
         "{}, {}, +{} -{}, head {}",
-        plural(found.commits, "commit"),
-        plural(found.files, "file"),
+        counted(found.commits, "commit"),
+        counted(found.files, "file"),
         found.insertions,
         found.deletions,
         sanitize(&head)

@@ -4,10 +4,8 @@ use clap::Args;
 
 use crate::api::policy::Granted;
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::sanitize;
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 
@@ -20,7 +18,7 @@ use crate::ops::policy;
   banksman policy allow d12
   banksman policy allow t12 --note 'only this once'
 ")]
-pub(super) struct AllowArgs {
+pub(in crate::cli) struct AllowArgs {
     /// The decision or its task
     #[arg(value_name = "ID")]
     which: DecisionRef,
@@ -45,6 +43,5 @@ pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit, Failure> 
             let then = answered.map_or("; answer the decision to continue the task", |_| "");
             format!("{} grants{then}\n{}", allowed.decision, lines.collect::<String>())
         },
-    )?;
-    Ok(Exit::Done)
+    )
 }

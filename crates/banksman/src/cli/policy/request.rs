@@ -10,10 +10,8 @@ use super::ActionArgs;
 use super::show::policy_here;
 use crate::api::policy::Requested;
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::sanitize_lines;
+use crate::cli::{Context, Exit, Failure};
 use crate::config::{EnvVars, Environment};
 use crate::mcp::{Permission, RunFolder};
 use crate::ops::policy::{self, PermissionResult};
@@ -28,7 +26,7 @@ use crate::ops::policy::{self, PermissionResult};
   banksman policy request 'git push --force' --why 'the branch was rebased'
   banksman policy request --task t12 --as intern:ida --write migrations/7.sql
 ")]
-pub(super) struct RequestArgs {
+pub(in crate::cli) struct RequestArgs {
     #[command(flatten)]
     action: ActionArgs,
     /// Why the action is needed
@@ -53,17 +51,17 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
         let run = RunFolder::open(Path::new(folder), run.as_deref())?;
         let permission = run
             .request_permission(&action, &args.why)
-            .map_err(|message| Failure::Input { message, hint: String::new() })?;
+            .map_err(|message| Failure::input(message, String::new()))?;
         return match permission {
             Permission::GoOn => said(context, None),
             Permission::Asked(request) => said(context, Some(&request)),
         };
     }
     let Some(task) = args.task else {
-        return Err(Failure::Argument {
-            message: "no task given".to_owned(),
-            hint: "name it with --task; inside a run it is the run's task".to_owned(),
-        });
+        return Err(Failure::argument(
+            "no task given",
+            "name it with --task; inside a run it is the run's task",
+        ));
     };
     let (session, what) = (context.session_as(&args.actor)?, (&action, args.why.as_str()));
     match policy::ask(&session, policy_here(context)?, task, what, context.now)? {

@@ -10,10 +10,8 @@ use clap::Args;
 use super::ActionArgs;
 use crate::api::Sorted;
 use crate::api::policy::{Classified, LintedPolicy};
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
-use crate::cli::output::{Cell, sanitize, sanitize_lines, table};
+use crate::cli::output::{sanitize, sanitize_lines, table};
+use crate::cli::{Context, Exit, Failure};
 
 /// List the rules in effect and where they come from
 #[derive(Debug, Args)]
@@ -21,7 +19,7 @@ use crate::cli::output::{Cell, sanitize, sanitize_lines, table};
   banksman policy show
   banksman policy show --json
 ")]
-pub(super) struct ShowArgs {}
+pub(in crate::cli) struct ShowArgs {}
 
 /// Check a policy file
 ///
@@ -31,7 +29,7 @@ pub(super) struct ShowArgs {}
   banksman policy lint
   banksman policy lint other.yaml
 ")]
-pub(super) struct LintArgs {
+pub(in crate::cli) struct LintArgs {
     /// The file [default: the project's policy]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -46,7 +44,7 @@ pub(super) struct LintArgs {
   banksman policy test --write .github/workflows/ci.yml
   banksman policy test --rank intern 'git push'
 ")]
-pub(super) struct TestArgs {
+pub(in crate::cli) struct TestArgs {
     #[command(flatten)]
     action: ActionArgs,
     /// The rank of the worker: intern, specialist or lead
@@ -56,22 +54,20 @@ pub(super) struct TestArgs {
 
 pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
     let policy = policy_here(context)?;
-    context.out.answer(|| Sorted(&policy), || listed(&policy))?;
-    Ok(Exit::Done)
+    context.out.answer(|| Sorted(&policy), || listed(&policy))
 }
 
 /// The policy in effect here.
 pub(super) fn policy_here(context: &Context) -> Result<Policy, Failure> {
-    let policy = context.config.agents.policy.read().map_err(|problems| Failure::Input {
-        message: problems.to_string(),
-        hint: "docs/policy.md shows every key".to_owned(),
+    let policy = context.config.agents.policy.read().map_err(|problems| {
+        Failure::input(problems.to_string(), "docs/policy.md shows every key")
     })?;
     Ok(policy.clone())
 }
 
 fn listed(policy: &Policy) -> String {
-    let row = |rule: &policy::Rule| -> Vec<Cell> {
-        vec![
+    let row = |rule: &policy::Rule| {
+        [
             rule.class.as_str().into(),
             rule.about.as_str().into(),
             rule.name.clone().into(),
@@ -80,7 +76,6 @@ fn listed(policy: &Policy) -> String {
             rule.place.clone().into(),
         ]
     };
-    let rows: Vec<Vec<Cell>> = policy.rules.iter().map(row).collect();
     let ranks = Rank::ALL.map(|rank| {
         let from =
             policy::RiskClass::ALL.into_iter().find(|class| policy.needs_permission(rank, *class));
@@ -89,7 +84,7 @@ fn listed(policy: &Policy) -> String {
     let closes = if policy.lead_may_close { "may" } else { "may not" };
     format!(
         "{}\nneeds permission: {}\nwithout a matching rule: {}\na lead {closes} close a task\n",
-        table(&["CLASS", "ABOUT", "NAME", "PATTERN", "WHY", "PLACE"], &rows),
+        table(["CLASS", "ABOUT", "NAME", "PATTERN", "WHY", "PLACE"], policy.rules.iter().map(row)),
         ranks.join(", "),
         policy.default
     )
@@ -101,11 +96,7 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
     let problems = match &args.file {
         None => own.read().err().cloned(),
         Some(file) => {
-            let text = fs::read_to_string(file).map_err(|source| Failure::File {
-                operation: "read",
-                path: file.clone(),
-                source,
-            })?;
+            let text = fs::read_to_string(file).map_err(Failure::file("read", file))?;
             policy::read(&text, &file.display().to_string()).err().map(|problems| *problems)
         }
     };

@@ -5,11 +5,9 @@ use clap::Args;
 
 use super::origin;
 use crate::api::prompt::{Cut, RenderedPrompt};
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::{self, PreviewRequest, PromptPreview};
+use crate::cli::{Context, Exit, Failure};
 
 /// Print the exact prompt that an agent would get for a task now
 ///
@@ -21,7 +19,7 @@ use crate::cli::up::{self, PreviewRequest, PromptPreview};
   banksman prompts render t12 --role critic     as a reviewer of a panel
   banksman prompts render t12 --worker claude   as if this worker took it
 ")]
-pub(super) struct RenderArgs {
+pub(in crate::cli) struct RenderArgs {
     /// The task
     #[arg(value_name = "TASK")]
     task: TaskId,

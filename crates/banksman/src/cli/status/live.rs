@@ -9,10 +9,8 @@ use anstyle::Style;
 use rustix::termios::tcgetwinsize;
 
 use super::text;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::terminal::{CTRL_C, Keys, Pressed};
+use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::status::{self, StatusPage};

@@ -1,6 +1,6 @@
 //! `banksman workflow graph`: draws a workflow file, or the current state of a workflow.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
@@ -9,11 +9,9 @@ use banksman_core::workflow::graph::{StepMark, StepMarks, graph};
 use clap::Args;
 
 use super::{ParamArgs, project_here};
-use crate::cli::context::Context;
 use crate::cli::drawing::DrawingArgs;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::symbols::format_span;
+use crate::cli::{Context, Exit, Failure, files};
 use crate::ops::workflows::{self, WorkflowStatus, is_manual_step};
 use crate::store::Stored;
 
@@ -25,7 +23,7 @@ use crate::store::Stored;
   banksman workflow graph phase-4-search-index         draw its current state
   banksman workflow graph t12 --format svg > t12.svg
 ")]
-pub(super) struct GraphArgs {
+pub(in crate::cli) struct GraphArgs {
     /// A file, or a started workflow: its name, or the id of its task [default: the last one
     /// started]
     #[arg(value_name = "FILE|WORKFLOW")]
@@ -43,16 +41,15 @@ pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> 
 
 fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks), Failure> {
     let params = args.params.params()?;
-    if let Some(file) = args.subject.as_deref().filter(|word| is_file(word)) {
+    if let Some(file) = args.subject.as_deref().filter(|word| files::is_yaml(word)) {
         let mut flows = workflows::load(&[PathBuf::from(file)], &params)?;
         return Ok((flows.remove(0), StepMarks::new()));
     }
     if !params.is_empty() {
-        return Err(Failure::Argument {
-            message: "--param works with a file only; a started workflow already has its values"
-                .to_owned(),
-            hint: "remove it, or name the file".to_owned(),
-        });
+        return Err(Failure::argument(
+            "--param works with a file only; a started workflow already has its values",
+            "remove it, or name the file",
+        ));
     }
     let session = context.session()?;
     let project = project_here(context, &session)?;
@@ -61,12 +58,6 @@ fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks),
     let mark = |(stored, id): (&Stored, &String)| (id.clone(), mark(stored, context.now));
     let marks = steps.iter().zip(flow.steps.iter().map(|step| &step.id)).map(mark).collect();
     Ok((flow, marks))
-}
-
-fn is_file(word: &str) -> bool {
-    let path = Path::new(word);
-    path.components().count() > 1
-        || path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 
 fn mark(stored: &Stored, now: Instant) -> StepMark {

@@ -8,11 +8,9 @@ use clap::Args;
 use super::ParamArgs;
 use crate::api;
 use crate::api::workflow::LintedFile;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::symbols::counted;
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check workflow files
@@ -27,7 +25,7 @@ use crate::ops::workflows::{self, LintTarget, Linted};
   banksman workflow lint phase-4.yaml
   banksman workflow lint release.yaml --param version=1.2 --strict
 ")]
-pub(super) struct LintArgs {
+pub(in crate::cli) struct LintArgs {
     /// The files [default: all of `.workflow/specs`]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -64,7 +62,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     }
     let errors = linted.iter().filter_map(|linted| linted.errors.as_ref());
     let errors: usize = errors.map(|problems| problems.list.len()).sum();
-    let warnings = linted.iter().map(|linted| linted.warnings.len()).sum();
+    let warnings: usize = linted.iter().map(|linted| linted.warnings.len()).sum();
     context.out.say(&format!(
         "{}: {}, {}",
         counted(linted.len(), "file"),

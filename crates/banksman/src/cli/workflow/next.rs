@@ -4,11 +4,9 @@ use clap::Args;
 
 use super::{WhichArgs, project_here};
 use crate::api::workflow::Next;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
 
@@ -22,7 +20,7 @@ const PARAGRAPHS: usize = 10;
   banksman workflow next --json     with the prompt and the report commands of each step
   banksman workflow next --json --known X-1,X-2   without the prompts of these steps
 ")]
-pub(super) struct NextArgs {
+pub(in crate::cli) struct NextArgs {
     #[command(flatten)]
     which: WhichArgs,
     /// Steps whose prompt you already have; they are listed without it
@@ -53,8 +51,7 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
             }
             paragraphs(&todos)
         },
-    )?;
-    Ok(Exit::Done)
+    )
 }
 
 /// What people have to do comes before what Banksman does itself.

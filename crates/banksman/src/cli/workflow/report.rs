@@ -7,11 +7,9 @@ use clap::{Args, ValueEnum};
 
 use super::project_here;
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::moves::show;
 use crate::cli::up::{follow_up, follow_up_until};
+use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::problem::Problem;
@@ -31,7 +29,7 @@ use crate::store::Applied;
   banksman workflow report XG-1-2 fail --note 'the plan is wrong' --reason bad-plan
   banksman workflow report XG-1-2 pass --as reviewer:claude
 ")]
-pub(super) struct ReportArgs {
+pub(in crate::cli) struct ReportArgs {
     /// The step or its gate, by its id in the file or by its task id
     #[arg(value_name = "STEP")]
     step: String,
@@ -88,10 +86,10 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
     }
     let needs_check = manual && args.word == ReportedOutcome::Done;
     if args.folder.is_some() && !needs_check {
-        return Err(Failure::Argument {
-            message: "`--in` works only with `done` in a manual workflow".to_owned(),
-            hint: "remove `--in`".to_owned(),
-        });
+        return Err(Failure::argument(
+            "`--in` works only with `done` in a manual workflow",
+            "remove `--in`",
+        ));
     }
     let folder = folder_of(context, args);
     let place = WorkFolder { folder: &folder, node: &context.config.agents.node };
@@ -122,7 +120,7 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure>
             }
             Some(ManualCheck::Against { found, again }) => {
                 let message = format!("`{}` is not done: {found}", args.step);
-                return Err(Failure::Input { message, hint: retry_hint(again, &folder, &next) });
+                return Err(Failure::input(message, retry_hint(again, &folder, &next)));
             }
         };
     show(context, &session, moved, &[&next])

@@ -14,12 +14,10 @@ use super::FileArgs;
 use super::status::{Extent, render};
 use crate::api;
 use crate::cli::arguments::ActorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::sanitize;
-use crate::cli::symbols::{first_line, local_time};
+use crate::cli::symbols::{counted, first_line, local_time};
 use crate::cli::up::{DriveEnd, drive, follow_up};
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::ops::{Session, tasks};
@@ -42,7 +40,7 @@ use crate::store::Stored;
   banksman workflow run phase-4.yaml --manual     do the steps yourself: see `workflow next`
   id=$(banksman -q workflow run phase-4.yaml --detach)
 ")]
-pub(super) struct RunArgs {
+pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     files: FileArgs,
     /// Only create the tasks
@@ -73,12 +71,8 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     for Started { workflow, steps, replayed } in &started {
         let again = if *replayed { " (already started with this key)" } else { "" };
         let id = workflow.task.id;
-        context.out.say(&format!(
-            "{id}  {}: {} {}{again}",
-            sanitize(&workflow.task.title),
-            steps.len(),
-            if steps.len() == 1 { "step" } else { "steps" }
-        ));
+        let (title, steps) = (sanitize(&workflow.task.title), counted(steps.len(), "step"));
+        context.out.say(&format!("{id}  {title}: {steps}{again}"));
     }
     let ids: Vec<TaskId> = started.iter().map(|started| started.workflow.task.id).collect();
     let files = &args.files.files;

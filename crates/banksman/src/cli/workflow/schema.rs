@@ -2,9 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
+use crate::cli::{Context, Exit, Failure};
 
 /// The documentation has the same text; a test compares them.
 const SCHEMA: &str = include_str!("../../../workflow.schema.json");
@@ -17,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../workflow.schema.json");
 #[command(before_long_help = "Examples:
   banksman workflow schema > .workflow/workflow.schema.json
 ")]
-pub(super) struct SchemaArgs {}
+pub(in crate::cli) struct SchemaArgs {}
 
 pub(super) fn run(context: &Context, _: &SchemaArgs) -> Result<Exit, Failure> {
     context.out.text(SCHEMA)?;

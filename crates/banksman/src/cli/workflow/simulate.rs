@@ -8,11 +8,9 @@ use clap::Args;
 
 use super::ParamArgs;
 use crate::api::workflow::Simulation;
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, sanitize, table};
-use crate::cli::symbols::{format_cost, format_span};
+use crate::cli::symbols::{counted, format_cost, format_span};
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::Session;
 use crate::ops::workflows::{self, Simulated, Verdicts};
 
@@ -32,7 +30,7 @@ const LINES: usize = 1_000;
   banksman workflow simulate phase-4.yaml --fail         every gate fails as often as allowed
   banksman workflow simulate phase-4.yaml --random 7     random verdicts, repeatable by seed
 ")]
-pub(super) struct SimulateArgs {
+pub(in crate::cli) struct SimulateArgs {
     /// The file
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -116,24 +114,17 @@ fn totals(simulated: &Simulated) -> String {
         let time = known.map(|cost| format_span(Span(cost.seconds.saturating_mul(1_000))));
         [time, dollars].map(|text| text.unwrap_or_else(|| "?".to_owned()).into())
     };
-    let row = |name: &str, counts: [String; 4], amounts: [Cell; 2]| -> Vec<Cell> {
-        let counts = counts.into_iter().map(Cell::from);
-        std::iter::once(name.into()).chain(counts).chain(amounts).collect()
-    };
-    let number = |number: usize| number.to_string();
+    let row =
+        |name: &str, [runs, reviews, asked, rounds]: [Cell; 4], [time, dollars]: [Cell; 2]| {
+            [name.into(), runs, reviews, asked, rounds, time, dollars]
+        };
+    let walked = [walk.runs, walk.reviews, walk.person, walk.longest].map(Cell::from);
+    let most = [worst.runs.into(), worst.reviews.into(), Cell::default(), Cell::default()];
     let rows = [
-        row(
-            "this run",
-            [number(walk.runs), number(walk.reviews), number(walk.person), number(walk.longest)],
-            cost(estimate.walk),
-        ),
-        row(
-            "worst case",
-            [number(worst.runs), number(worst.reviews), String::new(), String::new()],
-            cost(Some(estimate.worst)),
-        ),
+        row("this run", walked, cost(estimate.walk)),
+        row("worst case", most, cost(Some(estimate.worst))),
     ];
-    table(&["", "RUNS", "REVIEWS", "ASKED", "ROUNDS", "WORK", "COST"], &rows)
+    table(["", "RUNS", "REVIEWS", "ASKED", "ROUNDS", "WORK", "COST"], rows)
 }
 
 /// Where the amounts come from, and what they do not include.
@@ -155,8 +146,7 @@ fn cost_notes(simulated: &Simulated) -> String {
         ));
         return lines.join("\n") + "\n";
     }
-    let runs =
-        if *past_runs == 1 { "1 past run".to_owned() } else { format!("{past_runs} past runs") };
+    let runs = counted(*past_runs, "past run");
     lines.push(format!("amounts are averages of {runs} of these roles"));
     if !estimate.unknown_roles.is_empty() {
         lines.push(format!("no past runs of {}: not included", list(&estimate.unknown_roles)));

@@ -7,11 +7,9 @@ use clap::Args;
 use super::{WhichArgs, project_here};
 use crate::api;
 use crate::api::workflow::{ListedWorkflow, Workflow};
-use crate::cli::context::Context;
-use crate::cli::exit::Exit;
-use crate::cli::failure::Failure;
 use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
+use crate::cli::{Context, Exit, Failure};
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, WorkflowStatus, failures};
@@ -31,7 +29,7 @@ const ROWS: usize = 40;
   banksman workflow status --full     show every step
   banksman workflow status --all      list the workflows of this project
 ")]
-pub(super) struct StatusArgs {
+pub(in crate::cli) struct StatusArgs {
     #[command(flatten)]
     which: WhichArgs,
     /// List the workflows of this project
@@ -74,9 +72,9 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     let session = context.session()?;
     let project = project_here(context, &session)?;
     let found = workflows::recent(&session, project.as_deref())?;
-    let row = |stored: &Stored| -> Vec<Cell> {
+    let row = |stored: &Stored| {
         let state = stored.state();
-        vec![
+        [
             stored.task.id.to_string().into(),
             stored.text(Field::Workflow).unwrap_or_default().into(),
             Cell { style: style(state.kind), ..state.name.as_str().into() },
@@ -86,14 +84,8 @@ fn all(context: &Context) -> Result<Exit, Failure> {
     };
     context.out.answer(
         || api::list("workflows", found.iter().map(ListedWorkflow::new)),
-        || {
-            table(
-                &["TASK", "WORKFLOW", "STATE", "STARTED", "NAME"],
-                &found.iter().map(row).collect::<Vec<_>>(),
-            )
-        },
-    )?;
-    Ok(Exit::Done)
+        || table(["TASK", "WORKFLOW", "STATE", "STARTED", "NAME"], found.iter().map(row)),
+    )
 }
 
 fn reviews_of<'s>(standing: &'s WorkflowStatus, step: &Stored) -> &'s [PendingReview] {
@@ -126,7 +118,7 @@ fn is_done(stored: &Stored) -> bool {
 /// A workflow and its steps as text.
 pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Extent) -> String {
     let symbols = context.out.symbols;
-    let row = |stored: &&Stored| -> Vec<Cell> {
+    let row = |stored: &Stored| {
         let state = stored.state();
         let reviews: Vec<String> =
             reviews_of(standing, stored).iter().map(review_summary).collect();
@@ -140,7 +132,7 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
             }
             (false, None) => Some(reviews.join("; ")),
         };
-        vec![
+        [
             symbols.symbol_cell(state.kind),
             stored.task.id.to_string().into(),
             stored.task.title.as_str().into(),
@@ -150,17 +142,16 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
             first_line(&why.unwrap_or_default()).into(),
         ]
     };
-    let workflow = &standing.workflow;
     let (shown_steps, folded) = match extent {
         Extent::Folded if standing.steps.len() > ROWS => fold(&standing.steps),
         Extent::Folded | Extent::Full => (standing.steps.iter().collect(), Vec::new()),
     };
-    let rows: Vec<Vec<Cell>> = shown_steps.iter().map(row).collect();
-    let steps = match rows.is_empty() {
+    let header = ["", "TASK", "STEP", "STATE", "RUNS", "FAILED", "WHY"];
+    let steps = match shown_steps.is_empty() {
         true => String::new(),
-        false => table(&["", "TASK", "STEP", "STATE", "RUNS", "FAILED", "WHY"], &rows),
+        false => table(header, shown_steps.into_iter().map(row)),
     };
-    format!("{}\n{steps}{}", head(context, standing), hidden_summary(workflow, &folded))
+    format!("{}\n{steps}{}", head(context, standing), hidden_summary(&standing.workflow, &folded))
 }
 
 fn head(context: &Context, standing: &WorkflowStatus) -> String {
