@@ -18,18 +18,6 @@ documents! {
         detail: Detail<'a> = detail(&change.detail),
     }
 
-    Run<'a>(run: String, by: &'a str, end: Option<&'a str>) {
-        id: String = run,
-        worker: &'a str = by,
-        outcome: Option<&'a str> = end,
-    }
-
-    Decision<'a>(decision: String, question: &'a str, by: Option<&'a str>) {
-        id: String = decision,
-        asks: &'a str = question,
-        settled_by: Option<&'a str> = by,
-    }
-
     Notice<'a>(notice: &'a notices::Notice) {
         id: i64 = notice.id,
         kind: &'static str = notice.kind.as_str(),
@@ -41,7 +29,7 @@ documents! {
 }
 
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Detail<'a> {
     /// A record of the task's history; `history` has its fields.
     Record {
@@ -51,8 +39,16 @@ pub enum Detail<'a> {
         trigger: &'a str,
         actor: &'a str,
     },
-    Run(Run<'a>),
-    Decision(Decision<'a>),
+    Run {
+        id: String,
+        worker: &'a str,
+        outcome: Option<&'a str>,
+    },
+    Decision {
+        id: String,
+        asks: &'a str,
+        settled_by: Option<&'a str>,
+    },
     Notice(Notice<'a>),
 }
 
@@ -62,10 +58,10 @@ fn detail(detail: &ChangeDetail) -> Detail<'_> {
             Detail::Record { seq: *seq, from: from.as_deref(), to, trigger, actor }
         }
         ChangeDetail::Run { run, worker, outcome } => {
-            Detail::Run(Run::new(run.to_string(), worker, outcome.as_deref()))
+            Detail::Run { id: run.to_string(), worker, outcome: outcome.as_deref() }
         }
         ChangeDetail::Decision { id, asks, settled_by } => {
-            Detail::Decision(Decision::new(id.to_string(), asks, settled_by.as_deref()))
+            Detail::Decision { id: id.to_string(), asks, settled_by: settled_by.as_deref() }
         }
         ChangeDetail::Notice(notice) => Detail::Notice(Notice::new(notice)),
     }

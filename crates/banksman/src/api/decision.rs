@@ -21,37 +21,29 @@ pub struct Inbox<'a> {
 
 documents! {
     /// A decision in the inbox.
-    Decision<'a>(item: &'a InboxItem, decision: &'a query::Decision) {
-        asks: &'a str = &decision.asks,
-        deadline: Option<Instant> = decision.deadline,
+    Decision<'a>(item: &'a InboxItem) {
+        asks: &'a str = &item.decision.asks,
+        deadline: Option<Instant> = item.decision.deadline,
         escalated: bool = item.escalated,
-        id: String = decision.id.to_string(),
+        id: String = item.decision.id.to_string(),
         lifecycle: &'a str = &item.stored.lifecycle.id,
         /// The actions that the decision offers.
-        offers: Vec<&'a str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect(),
-        opened_at: Instant = decision.opened_at,
+        offers: Vec<&'a str> = item.decision.offers.iter().map(|(action, _)| action.as_str()).collect(),
+        opened_at: Instant = item.decision.opened_at,
         project: &'a str = &item.stored.task.project,
         /// The version of the task when the decision was opened.
-        seq: i64 = decision.seq,
-        settled: Option<Settled<'a>> = decision.settled.as_ref().map(Settled::new),
-        snoozed_until: Option<Instant> = decision.snoozed_until,
+        seq: i64 = item.decision.seq,
+        settled: Option<Settled<'a>> = item.decision.settled.as_ref().map(Settled::new),
+        snoozed_until: Option<Instant> = item.decision.snoozed_until,
         state: &'a str = &item.stored.state().name,
-        task: String = decision.task.to_string(),
+        task: String = item.decision.task.to_string(),
         /// What happens at the deadline.
         then: Option<Lapse<'a>> = item.lapse.as_ref().map(Lapse::new),
-        title: &'a str = &decision.title,
+        title: &'a str = &item.decision.title,
         /// The version of the task that was read; answer with `--seen VERSION`.
         version: i64 = item.stored.task.version,
     }
-}
 
-impl<'a> From<&'a InboxItem> for Decision<'a> {
-    fn from(item: &'a InboxItem) -> Self {
-        Self::new(item, &item.decision)
-    }
-}
-
-documents! {
     Settled<'a>(end: &'a query::DecisionEnd) {
         at: Instant = end.at,
         by: &'a str = &end.by,
@@ -66,7 +58,7 @@ documents! {
     /// A decision with everything needed to answer it, and the command that shows the changes.
     Question<'a>(question: &'a DecisionDetail, command: Option<&'a str>) {
         #[serde(flatten)]
-        decision: Decision<'a> = Decision::from(&question.item),
+        decision: Decision<'a> = Decision::new(&question.item),
         actions: Vec<Offer<'a>> = question.offers.iter().map(Offer::new).collect(),
         body: &'a str = &question.detail.stored.task.body,
         diff: Option<&'a str> = command,
@@ -101,6 +93,13 @@ documents! {
         who: &'a str = &said.who,
         words: &'a str = &said.words,
     }
+
+    /// A decision that is hidden for a while.
+    Snoozed(snoozed: &query::Decision) {
+        deadline: Option<Instant> = snoozed.deadline,
+        decision: String = snoozed.id.to_string(),
+        snoozed_until: Option<Instant> = snoozed.snoozed_until,
+    }
 }
 
 /// The text fields of the task.
@@ -132,13 +131,4 @@ pub enum Answer {
 pub struct Answers {
     pub answers: Vec<Sorted<Answer>>,
     pub refused: usize,
-}
-
-documents! {
-    /// A decision that is hidden for a while.
-    Snoozed(snoozed: &query::Decision) {
-        deadline: Option<Instant> = snoozed.deadline,
-        decision: String = snoozed.id.to_string(),
-        snoozed_until: Option<Instant> = snoozed.snoozed_until,
-    }
 }

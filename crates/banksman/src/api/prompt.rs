@@ -17,6 +17,13 @@ documents! {
         told: &'a str = &entry.told,
         values: &'a [String] = &entry.values,
     }
+
+    /// A part that was shortened; lengths in bytes.
+    Cut(cut: &Truncation) {
+        left_out: usize = cut.left_out,
+        of: usize = cut.of,
+        part: &'static str = cut.part,
+    }
 }
 
 /// A prompt and its text.
@@ -42,13 +49,4 @@ pub struct RenderedPrompt<'a> {
     pub template: &'a str,
     pub text: &'a str,
     pub worker: Option<&'a str>,
-}
-
-documents! {
-    /// A part that was shortened; lengths in bytes.
-    Cut(cut: &Truncation) {
-        left_out: usize = cut.left_out,
-        of: usize = cut.of,
-        part: &'static str = cut.part,
-    }
 }

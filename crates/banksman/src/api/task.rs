@@ -3,8 +3,7 @@
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::lifecycle::{Lifecycle, State};
-use banksman_core::machine::{self};
+use banksman_core::machine;
 use banksman_core::time::Instant;
 use serde::Serialize;
 
@@ -12,26 +11,26 @@ use crate::ops::tasks::TaskView;
 use crate::ops::{transfer, why};
 use crate::store::query::Progress;
 use crate::store::runs::PastRun;
-use crate::store::{Edge, HistoryEntry, hex};
+use crate::store::{Edge, HistoryEntry, Stored, hex};
 
 documents! {
-    Task(view: &TaskView, task: &machine::Task, table: &Lifecycle, now: &State) {
-        id: String = task.id.to_string(),
-        title: String = task.title.clone(),
-        body: String = task.body.clone(),
-        project: String = task.project.clone(),
-        lifecycle: String = table.id.clone(),
-        lifecycle_version: String = table.version.clone(),
-        state: String = now.name.clone(),
-        kind: &'static str = now.kind.as_str(),
-        group: Option<String> = now.group.clone(),
+    Task(view: &TaskView) {
+        id: String = view.stored.task.id.to_string(),
+        title: String = view.stored.task.title.clone(),
+        body: String = view.stored.task.body.clone(),
+        project: String = view.stored.task.project.clone(),
+        lifecycle: String = view.stored.lifecycle.id.clone(),
+        lifecycle_version: String = view.stored.lifecycle.version.clone(),
+        state: String = view.stored.state().name.clone(),
+        kind: &'static str = view.stored.state().kind.as_str(),
+        group: Option<String> = view.stored.state().group.clone(),
         /// Where `[prior]` leads, while the task is blocked or parked.
-        prior: Option<String> = task.prior.map(|id| table.state(id).name.clone()),
-        version: i64 = task.version,
-        priority: i32 = task.priority,
-        batch: Option<String> = task.batch.clone(),
-        tags: Vec<String> = task.tags.clone(),
-        parent: Option<String> = task.parent.map(|id| id.to_string()),
+        prior: Option<String> = view.stored.task.prior.map(|id| view.stored.lifecycle.state(id).name.clone()),
+        version: i64 = view.stored.task.version,
+        priority: i32 = view.stored.task.priority,
+        batch: Option<String> = view.stored.task.batch.clone(),
+        tags: Vec<String> = view.stored.task.tags.clone(),
+        parent: Option<String> = view.stored.task.parent.map(|id| id.to_string()),
         /// Tasks that must be done first.
         needs: Vec<String> = needs(view, Edge::Blocks),
         /// Tasks whose results the agent is told.
@@ -40,23 +39,14 @@ documents! {
         #[serde(skip_serializing_if = "Option::is_none")]
         children: Option<ChildProgress> = view.progress.as_ref().map(ChildProgress::new),
         /// The lifecycle's fields, including its counters.
-        fields: Fields = fields(table, task),
-        lease: Option<Lease> = lease(task),
-        not_before: Option<Instant> = task.not_before,
-        created_at: Instant = task.created_at,
-        updated_at: Instant = task.updated_at,
-        entered_at: Instant = task.entered_at,
+        fields: Fields = fields(&view.stored),
+        lease: Option<Lease> = lease(&view.stored.task),
+        not_before: Option<Instant> = view.stored.task.not_before,
+        created_at: Instant = view.stored.task.created_at,
+        updated_at: Instant = view.stored.task.updated_at,
+        entered_at: Instant = view.stored.task.entered_at,
     }
-}
 
-impl From<&TaskView> for Task {
-    fn from(view: &TaskView) -> Self {
-        let stored = &view.stored;
-        Self::new(view, &stored.task, &stored.lifecycle, stored.state())
-    }
-}
-
-documents! {
     /// The progress of a task's children. Those that are none of these are queued.
     ChildProgress(progress: &Progress) {
         done: i64 = progress.done,
@@ -80,9 +70,9 @@ fn needs(view: &TaskView, edge: Edge) -> Vec<String> {
     needs.map(|need| need.task.to_string()).collect()
 }
 
-fn fields(lifecycle: &Lifecycle, task: &machine::Task) -> Fields {
-    let counters = lifecycle.counters.iter().zip(&task.counters);
-    let mut fields = task.fields.clone();
+fn fields(stored: &Stored) -> Fields {
+    let counters = stored.lifecycle.counters.iter().zip(&stored.task.counters);
+    let mut fields = stored.task.fields.clone();
     fields.extend(counters.map(|(counter, count)| (counter.name.clone(), count.used().into())));
     fields
 }
@@ -142,7 +132,7 @@ pub struct TransitionResponse {
 impl TransitionResponse {
     #[must_use]
     pub fn made(view: &TaskView, entry: Option<&HistoryEntry>) -> Self {
-        Self { success: true, task: view.into(), transition: entry.map(Record::new) }
+        Self { success: true, task: Task::new(view), transition: entry.map(Record::new) }
     }
 }
 

@@ -35,19 +35,7 @@ documents! {
         steps: Vec<Step<'a>> = steps(standing),
         workflow: &'a str = &standing.flow.id,
     }
-}
 
-fn steps(standing: &WorkflowStatus) -> Vec<Step<'_>> {
-    let steps = standing.steps.iter().map(|stored| {
-        let reviews = standing.reviews.get(&stored.task.id).map_or(&[][..], Vec::as_slice);
-        let mut specs = standing.flow.steps.iter();
-        let spec = specs.find(|spec| stored.text(Field::Step) == Some(&spec.id));
-        Step::new(stored, reviews, spec, spec.and_then(|spec| spec.gate.as_ref()))
-    });
-    steps.collect()
-}
-
-documents! {
     Step<'a>(
         stored: &'a Stored,
         pending: &'a [PendingReview],
@@ -153,4 +141,14 @@ documents! {
         reviews: usize = worst.reviews,
         runs: usize = worst.runs,
     }
+}
+
+fn steps(standing: &WorkflowStatus) -> Vec<Step<'_>> {
+    let steps = standing.steps.iter().map(|stored| {
+        let reviews = standing.reviews.get(&stored.task.id).map_or(&[][..], Vec::as_slice);
+        let mut specs = standing.flow.steps.iter();
+        let spec = specs.find(|spec| stored.text(Field::Step) == Some(&spec.id));
+        Step::new(stored, reviews, spec, spec.and_then(|spec| spec.gate.as_ref()))
+    });
+    steps.collect()
 }

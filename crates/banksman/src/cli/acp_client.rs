@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::{Exit, Failure};
+use super::{Exit, Failure, Result};
 use crate::ops::agents::acp_client;
 use crate::ops::problem::{Code, Problem};
 
@@ -23,7 +23,7 @@ pub(super) struct AcpClientArgs {
     command: Vec<String>,
 }
 
-pub(super) fn run(args: &AcpClientArgs) -> Result<Exit, Failure> {
+pub(super) fn run(args: &AcpClientArgs) -> Result<Exit> {
     let here = std::env::current_dir();
     let folder = here.map_err(Failure::file("find the current folder", Path::new(".")))?;
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs, When, when};
 use super::output::sanitize;
-use super::{Context, Exit, Failure, files};
+use super::{Context, Exit, Result, files};
 use crate::api::task::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
 
@@ -60,7 +60,7 @@ pub(super) struct AddArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit> {
     let body =
         args.body.as_deref().map(|path| files::read_text(path, limits::BODY_BYTES)).transpose()?;
     let session = context.session_or_new(&args.actor)?;
@@ -99,6 +99,5 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit, Failure> {
             )
         },
     )?;
-    context.out.next(&[&format!("show {}", task.id), &format!("why {}", task.id)]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&[&format!("show {}", task.id), &format!("why {}", task.id)]))
 }

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::output::{sanitize_lines, table};
 use super::symbols::local;
-use super::{Context, Exit, Failure, files};
+use super::{Context, Exit, Failure, Result, files};
 use crate::api::agent::{Stream, dollars};
 use crate::ops::agents::{AgentKind, Recording};
 
@@ -60,7 +60,7 @@ fn kinds() -> impl TypedValueParser<Value = AgentKind> {
     PossibleValuesParser::new(AgentKind::ALL.map(AgentKind::as_str)).map(named)
 }
 
-fn read(context: &Context, args: &ReadArgs) -> Result<Exit, Failure> {
+fn read(context: &Context, args: &ReadArgs) -> Result<Exit> {
     let exit = exit_of(args.exit);
     let mut recording = Recording::new(args.agent);
     recording.read_output(files::open(&args.file)?).map_err(Failure::file("read", &args.file))?;

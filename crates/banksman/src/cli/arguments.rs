@@ -5,7 +5,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
-use super::Failure;
+use super::{Failure, Result};
 
 /// The acting role.
 #[derive(Debug, Default, Args)]
@@ -24,7 +24,7 @@ pub(super) struct FieldArgs {
 }
 
 impl FieldArgs {
-    pub(super) fn fields(&self) -> Result<Fields, Failure> {
+    pub(super) fn fields(&self) -> Result<Fields> {
         let mut fields = Fields::new();
         for (name, value) in &self.set {
             if fields.insert(name.clone(), value.as_str().into()).is_some() {

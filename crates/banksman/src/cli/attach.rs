@@ -8,7 +8,7 @@ use banksman_core::ids::TaskId;
 use clap::Args;
 
 use super::output::facts;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::run::Location;
 use crate::ops::runs::{self, RunLocation, WindowHost};
 
@@ -35,7 +35,7 @@ pub(super) struct AttachArgs {
     tabby: bool,
 }
 
-pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit> {
     let session = context.session()?;
     let run = runs::last(&session, args.id)?;
     let location = RunLocation::of(&session, &context.config.agents, run)?;
@@ -57,8 +57,7 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit, Failure>
     if let Some(host) = host {
         context.out.say(&format!("opened a {} window that follows {run}", host.as_str()));
     }
-    context.out.next(&[&format!("log {} -f", args.id), &format!("why {}", args.id)]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&[&format!("log {} -f", args.id), &format!("why {}", args.id)]))
 }
 
 fn text(location: &RunLocation) -> String {

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::output::json_line;
 use super::symbols::counted;
-use super::{Context, Exit, Failure, check, files};
+use super::{Context, Exit, Failure, Result, check, files};
 use crate::api::store::Verification;
 use crate::api::task::Record;
 use crate::ops::{Session, health, tasks};
@@ -55,21 +55,19 @@ pub(super) struct ExportArgs {
     output: Option<PathBuf>,
 }
 
-fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
+fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit> {
     let report = health::verify_history(&context.session()?)?;
     let is_expected = args.expect.as_ref().is_none_or(|digest| *digest == report.digest);
     context.out.answer(
         || Verification::new(&report, args.expect.as_deref()),
         || {
-            let differs = if is_expected {
-                ""
-            } else {
-                "the digest differs from the expected one: a task was added, changed or deleted\n"
+            let differs = match is_expected {
+                true => "",
+                false => "the digest differs from the expected one: a task was added, changed or deleted\n",
             };
-            let found = if report.findings.is_empty() {
-                "no problems".to_owned()
-            } else {
-                counted(report.findings.len(), "problem")
+            let found = match report.findings.len() {
+                0 => "no problems".to_owned(),
+                found => counted(found, "problem"),
             };
             format!(
                 "{}{differs}{} tasks, {} records, {found}\ndigest {}\n",
@@ -83,7 +81,7 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(if is_expected { check::exit(&report) } else { Exit::Findings })
 }
 
-fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
+fn export(context: &Context, args: &ExportArgs) -> Result<Exit> {
     let session = context.session()?;
     match &args.output {
         Some(path) => files::write(path, |out| write_records(&session, args.id, out))?,
@@ -92,11 +90,7 @@ fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn write_records(
-    session: &Session,
-    id: Option<TaskId>,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+fn write_records(session: &Session, id: Option<TaskId>, out: &mut dyn Write) -> Result<()> {
     let mut write = |id| {
         tasks::each_record(session, id, |entry| {
             writeln!(out, "{}", json_line(&Record::new(entry))).map_err(Failure::Output)

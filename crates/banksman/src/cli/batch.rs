@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::output::table;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api;
 use crate::api::batch::Batch as BatchDocument;
 use crate::ops::capacity;
@@ -94,22 +94,22 @@ const NO_BOUND: &str = "none";
 /// More than any bill, and far from overflowing when counted in millionths.
 const MOST_DOLLARS: f64 = 1e9;
 
-fn create(context: &Context, args: &BoundsArgs) -> Result<Exit, Failure> {
+fn create(context: &Context, args: &BoundsArgs) -> Result<Exit> {
     let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
     let session = context.session_or_new(&ActorArgs::default())?;
     capacity::create_batch(&session, &args.batch.name, at_once, context.now)?;
     set(context, args)
 }
 
-fn set(context: &Context, args: &BoundsArgs) -> Result<Exit, Failure> {
+fn set(context: &Context, args: &BoundsArgs) -> Result<Exit> {
     change(context, &args.batch.name, args.change())
 }
 
-fn pause(context: &Context, args: &NameArgs) -> Result<Exit, Failure> {
+fn pause(context: &Context, args: &NameArgs) -> Result<Exit> {
     change(context, &args.name, BatchChange { paused: Some(true), ..BatchChange::default() })
 }
 
-fn resume(context: &Context, args: &NameArgs) -> Result<Exit, Failure> {
+fn resume(context: &Context, args: &NameArgs) -> Result<Exit> {
     let batch = capacity::resume_batch(&context.session()?, &args.name, context.now)?;
     print(context, &args.name, batch.as_ref())
 }
@@ -162,11 +162,11 @@ fn micros(text: &str) -> Result<i64, String> {
     })
 }
 
-fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit, Failure> {
+fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit> {
     print(context, name, capacity::change_batch(&context.session()?, name, change)?.as_ref())
 }
 
-fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit, Failure> {
+fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit> {
     let Some(batch) = batch else {
         return Err(Failure::argument(
             format!("there is no batch `{name}`"),
@@ -174,11 +174,10 @@ fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit, F
         ));
     };
     context.out.answer(|| BatchDocument::new(batch), || rows(std::slice::from_ref(batch)))?;
-    context.out.next(&["batch list"]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&["batch list"]))
 }
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
     let batches = capacity::batches(&context.session()?)?;
     context.out.answer(
         || api::list("batches", batches.iter().map(BatchDocument::new)),

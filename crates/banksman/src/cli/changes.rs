@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::output::{json_line, sanitize};
 use super::symbols::local;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::changes as dto;
 use crate::ops::changes::{self, Request};
 use crate::store::feed::{Change, ChangeDetail, Cursor};
@@ -36,7 +36,7 @@ pub(super) struct ChangesArgs {
     end: bool,
 }
 
-pub(super) fn run(context: &Context, args: &ChangesArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ChangesArgs) -> Result<Exit> {
     let session = context.session()?;
     if args.end {
         let end = changes::end(&session)?.map(|cursor| cursor.to_string());

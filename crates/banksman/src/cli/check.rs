@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::output::sanitize;
 use super::symbols::counted;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::store::Health;
 use crate::ops::health;
 use crate::store::health::HealthReport;
@@ -19,7 +19,7 @@ use crate::store::health::HealthReport;
 ")]
 pub(super) struct CheckArgs {}
 
-pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit> {
     let report = health::check(&context.session()?)?;
     context.out.answer(
         || Health::new(&report),

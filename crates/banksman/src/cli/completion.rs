@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-use super::{Exit, Failure, Output, command};
+use super::{Exit, Failure, Output, Result, command};
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub(super) struct CompletionArgs {
     shell: Shell,
 }
 
-pub(super) fn run(out: Output, args: &CompletionArgs) -> Result<Exit, Failure> {
+pub(super) fn run(out: Output, args: &CompletionArgs) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "banksman", &mut script);
     out.stream(|stdout| stdout.write_all(&script).map_err(Failure::Output))?;

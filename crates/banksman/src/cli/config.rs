@@ -4,7 +4,7 @@ use banksman_core::lifecycle::problem::suggestion;
 use clap::Args;
 
 use super::output::{sanitize, table};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api;
 use crate::api::settings::{ListedSetting, Setting, SettingsFile};
 use crate::config::{ConfigFile, EffectiveSetting};
@@ -54,7 +54,7 @@ pub(super) struct GetArgs {
 ")]
 pub(super) struct PathArgs {}
 
-fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, args: &ListArgs) -> Result<Exit> {
     let settings = settings(context);
     context.out.answer(
         || api::list("settings", settings.iter().map(ListedSetting::new)),
@@ -86,7 +86,7 @@ fn settings(context: &Context) -> Vec<EffectiveSetting> {
     settings
 }
 
-fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
+fn get(context: &Context, args: &GetArgs) -> Result<Exit> {
     let settings = settings(context);
     let Some(setting) = settings.iter().find(|setting| setting.key == args.key) else {
         let hint = suggestion(&args.key, settings.iter().map(|setting| setting.key.as_str()));
@@ -95,7 +95,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit, Failure> {
     context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))
 }
 
-fn path(context: &Context, _: &PathArgs) -> Result<Exit, Failure> {
+fn path(context: &Context, _: &PathArgs) -> Result<Exit> {
     let row = |source: &ConfigFile| {
         let state = if source.exists { "read" } else { "missing" };
         [source.scope.into(), state.into(), source.path.display().to_string().into()]

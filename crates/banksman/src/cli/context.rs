@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 
 use super::GlobalArgs;
 use super::arguments::ActorArgs;
-use super::failure::Failure;
+use super::failure::{Failure, Result};
 use super::output::Output;
 use super::symbols::Symbols;
 use crate::clock;
@@ -28,7 +28,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(args: &GlobalArgs) -> Result<Self, Failure> {
+    pub(super) fn new(args: &GlobalArgs) -> Result<Self> {
         let given = [("store", &args.store), ("project", &args.project), ("color", &args.color)];
         let flags: Flags =
             given.into_iter().filter_map(|(key, value)| Some((key, value.clone()?))).collect();
@@ -44,19 +44,19 @@ impl Context {
     }
 
     /// The store's address. Its `Display` hides the password.
-    pub(crate) fn target(&self) -> Result<Target, Failure> {
+    pub(crate) fn target(&self) -> Result<Target> {
         let text = self.config.store.as_deref().ok_or(Failure::NoHome)?;
         Ok(text.parse::<Target>()?)
     }
 
     /// Opens an existing store for the caller. Only commands that add something create one, so that
     /// a mistyped path is noticed.
-    pub(crate) fn session(&self) -> Result<Session, Failure> {
+    pub(crate) fn session(&self) -> Result<Session> {
         self.session_as(&ActorArgs::default())
     }
 
     /// The same for a caller who gives a role.
-    pub(crate) fn session_as(&self, given: &ActorArgs) -> Result<Session, Failure> {
+    pub(crate) fn session_as(&self, given: &ActorArgs) -> Result<Session> {
         match self.target()? {
             Target::Sqlite(path) if !path.try_exists().unwrap_or(true) => {
                 Err(Failure::NoStore(path.display().to_string()))
@@ -66,7 +66,7 @@ impl Context {
     }
 
     /// Opens the store for the caller, and creates it if it does not exist. A run creates none.
-    pub(crate) fn session_or_new(&self, given: &ActorArgs) -> Result<Session, Failure> {
+    pub(crate) fn session_or_new(&self, given: &ActorArgs) -> Result<Session> {
         if self.config.is_inside_run {
             return self.session_as(given);
         }
@@ -82,7 +82,7 @@ impl Context {
     }
 
     /// Inside a run the caller is the run, whatever role is given.
-    fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session, Failure> {
+    fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session> {
         let config = &self.config;
         let options = Options {
             busy_timeout: config.busy_timeout,
@@ -110,7 +110,7 @@ impl Context {
     }
 
     /// The project of new tasks.
-    pub(crate) fn project(&self, session: &Session) -> Result<String, Failure> {
+    pub(crate) fn project(&self, session: &Session) -> Result<String> {
         if let Some(name) = &self.config.project {
             return Ok(name.clone());
         }

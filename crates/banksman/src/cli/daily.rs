@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::output::sanitize;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::daily::DailyNote as Document;
 use crate::config::Config;
 use crate::ops::daily::{LocalDay, note};
@@ -39,7 +39,7 @@ pub(super) struct DailyArgs {
     print: bool,
 }
 
-pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit> {
     let owner = &context.config.daily.owner;
     let session = context.session()?;
     let day = day_of(context.now, args.date)?;
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit, Failure> 
     Ok(if any_refused { Exit::Failed } else { Exit::Done })
 }
 
-fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
+fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay> {
     let zone = TimeZone::system();
     let wrong =
         |message: &str| Failure::argument(message.to_owned(), "write the date as 2026-11-14");
@@ -79,7 +79,7 @@ fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay, Failure> {
     }
 }
 
-fn folder(config: &Config) -> Result<PathBuf, Failure> {
+fn folder(config: &Config) -> Result<PathBuf> {
     if let Some(folder) = &config.daily.folder {
         return Ok(folder.clone());
     }

@@ -10,7 +10,7 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::table;
 use super::symbols::{Symbols, first_line, format_span, local};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::decision::{Decision, Inbox, Snoozed};
 use crate::ops::decisions::{self, DecisionRef, InboxItem, UNDO_WINDOW};
 use crate::store::query::PAGE;
@@ -128,14 +128,14 @@ struct UndoArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
     match &args.command {
         None => list(context, args),
         Some(command) => DecisionsCommand::run(context, command),
     }
 }
 
-fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
     let session = context.session()?;
     let now = session.now(context.now)?;
     let mut items = decisions::inbox(&session, context.project_flag.as_deref())?;
@@ -152,7 +152,7 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     context.out.answer(
-        || Inbox { decisions: items.iter().map(Decision::from).collect(), snoozed },
+        || Inbox { decisions: items.iter().map(Decision::new).collect(), snoozed },
         || text(context.out.symbols, &items, now),
     )?;
     if snoozed > 0 {
@@ -199,7 +199,7 @@ fn lapse(symbols: Symbols, item: &InboxItem) -> String {
     item.lapse.as_ref().map(|lapse| format!("{} {}", symbols.arrow(), lapse.to)).unwrap_or_default()
 }
 
-fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
+fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit> {
     let session = context.session()?;
     let decision = decisions::snooze(&session, args.which, args.span, context.now)?;
     let (id, until) = (decision.id, decision.snoozed_until);
@@ -213,7 +213,7 @@ fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit, Failure> {
     )
 }
 
-fn undo(context: &Context, args: &UndoArgs) -> Result<Exit, Failure> {
+fn undo(context: &Context, args: &UndoArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let undone = decisions::undo(&session, args.which, UNDO_WINDOW, context.now)?;
     answer::print_answer(context, &session, undone)

@@ -18,7 +18,7 @@ use super::arguments::ActorArgs;
 use super::output::{Cell, sanitize, table};
 use super::symbols::style;
 use super::up::Runtime;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
@@ -88,7 +88,7 @@ const TASKS: [DemoTask; 8] = [
     },
 ];
 
-pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
     let folder = new_folder(args.folder.as_deref())?;
     let repo = create_files(&folder)?;
     let (session, runtime) = runtime(context, &folder, &repo)?;
@@ -98,7 +98,7 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
         .say(&format!("created a scratch repository with failing tests: {}", repo.display()));
     context.out.say("eight tasks, four agents at once, each in its own worktree\n");
     let began = clock::now();
-    let mut log = ProgressLog::new(began);
+    let mut log = ProgressLog { began, printed: [0; TASKS.len()] };
     let waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     loop {
         let pulse = runtime.engine().pulse(clock::now())?;
@@ -120,12 +120,11 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit, Failure> {
         || Demo::new(&tasks, &folder, &repo, took),
         || summary(&tasks, &session, &folder, &repo, took),
     )?;
-    let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
-    Ok(if done == TASKS.len() - 1 { Exit::Done } else { Exit::Failed })
+    Ok(if done_count(&tasks) == TASKS.len() - 1 { Exit::Done } else { Exit::Failed })
 }
 
 /// Creates a new folder, so that nothing of the user is overwritten.
-fn new_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+fn new_folder(wanted: Option<&Path>) -> Result<PathBuf> {
     let named = || std::env::temp_dir().join(format!("banksman-demo-{:x}", clock::nonce()));
     let folder = wanted.map_or_else(named, Path::to_owned);
     fs::create_dir_all(folder.parent().unwrap_or(Path::new("/")))
@@ -135,7 +134,7 @@ fn new_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Writes the repository, its lifecycle and the scripted agent.
-fn create_files(folder: &Path) -> Result<PathBuf, Failure> {
+fn create_files(folder: &Path) -> Result<PathBuf> {
     let repo = folder.join("library");
     let config = format!(
         "lifecycle = \"demo\"\nstore = {:?}\n\n{}{}",
@@ -178,7 +177,7 @@ fn worker(name: &str, account: &str, folder: &Path) -> String {
     )
 }
 
-fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Runtime), Failure> {
+fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Runtime)> {
     let environment = Environment::of_process()?;
     let store = folder.join("banksman.db").display().to_string();
     let flags = Flags::from([("store", store)]);
@@ -191,26 +190,24 @@ fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Ru
     Ok((session, runtime))
 }
 
-fn add_tasks(session: &Session, repo: &Path) -> Result<(), Failure> {
+fn add_tasks(session: &Session, repo: &Path) -> Result<()> {
     let now = clock::now();
     let project = projects::init(session, Some("library"), repo, now)?;
     let folder = repo.join(config::FOLDER).join("lifecycles");
     let library = Library::new(Some(folder), std::collections::BTreeMap::new());
-    for demo_task in &TASKS {
+    for DemoTask { name, title, after, path } in &TASKS {
+        let check = format!("sh tests/run.sh {name}");
+        let body = format!("Make `{check}` pass. Change {path} only.");
         let mut fields = Fields::new();
-        let check = format!("sh tests/run.sh {}", demo_task.name);
-        fields.insert(Field::AllowedPaths.to_string(), vec![demo_task.path].into());
-        fields.insert(Field::TargetArea.to_string(), demo_task.path.into());
+        fields.insert(Field::AllowedPaths.to_string(), vec![*path].into());
+        fields.insert(Field::TargetArea.to_string(), (*path).into());
         fields.insert(Field::Verify.to_string(), vec![check].into());
         let request = AddRequest {
-            title: demo_task.title.to_owned(),
-            body: format!(
-                "Make `sh tests/run.sh {}` pass. Change {} only.",
-                demo_task.name, demo_task.path
-            ),
+            title: (*title).to_owned(),
+            body,
             project: project.clone(),
             lifecycle: "demo".to_owned(),
-            after: demo_task.after.iter().map(|id| TaskId(*id)).collect(),
+            after: after.iter().map(|id| TaskId(*id)).collect(),
             fields,
             ..AddRequest::default()
         };
@@ -219,19 +216,20 @@ fn add_tasks(session: &Session, repo: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn demo_tasks(session: &Session) -> Result<Vec<Stored>, Failure> {
+fn demo_tasks(session: &Session) -> Result<Vec<Stored>> {
     let ids = 1_i64..;
     let tasks = ids.zip(&TASKS).map(|(id, _)| tasks::find(session, TaskId(id)));
     Ok(tasks.collect::<Result<_, _>>()?)
 }
 
-fn kind(stored: &Stored) -> StateKind {
-    stored.state().kind
+fn done_count(tasks: &[Stored]) -> usize {
+    tasks.iter().filter(|task| task.state().kind == StateKind::Done).count()
 }
 
 /// Whether no task can continue without a person.
-fn is_over(session: &Session) -> Result<bool, Failure> {
-    let moving = |stored: &Stored| matches!(kind(stored), StateKind::Queued | StateKind::Working);
+fn is_over(session: &Session) -> Result<bool> {
+    let moving =
+        |stored: &Stored| matches!(stored.state().kind, StateKind::Queued | StateKind::Working);
     Ok(!demo_tasks(session)?.iter().any(moving))
 }
 
@@ -242,11 +240,7 @@ struct ProgressLog {
 }
 
 impl ProgressLog {
-    fn new(began: Instant) -> Self {
-        Self { began, printed: [0; TASKS.len()] }
-    }
-
-    fn print_new(&mut self, context: &Context, session: &Session) -> Result<(), Failure> {
+    fn print_new(&mut self, context: &Context, session: &Session) -> Result<()> {
         let mut lines = Vec::new();
         for ((printed, demo_task), id) in self.printed.iter_mut().zip(&TASKS).zip(1_i64..) {
             for entry in tasks::records_after(session, TaskId(id), *printed)? {
@@ -295,8 +289,7 @@ fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took
             failed_outcomes(&past).into(),
         ]
     };
-    let done = tasks.iter().filter(|task| kind(task) == StateKind::Done).count();
-    let seconds = took.0 / 1_000;
+    let (done, seconds) = (done_count(tasks), took.0 / 1_000);
     let mut text = format!(
         "\n{}",
         table(["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], tasks.iter().map(row))

@@ -4,7 +4,7 @@ use std::env;
 
 use clap::Args;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::run::Stopped;
 use crate::ops::shutdown::{self, StoppedJobs};
 
@@ -24,7 +24,7 @@ pub(super) struct DownArgs {
     agents: bool,
 }
 
-pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit> {
     let (caller, agents) = (context.principal(), &context.config.agents);
     let pid = shutdown::stop_up(&caller, &agents.home)?;
     let mut stopped = StoppedJobs::default();
@@ -36,8 +36,7 @@ pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit, Failure> {
     if !stopped.still_running.is_empty() {
         return Ok(Exit::GaveUp);
     }
-    context.out.next(&["status", "up"]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&["status", "up"]))
 }
 
 fn text(pid: Option<i32>, with_agents: bool, agents: &StoppedJobs) -> String {

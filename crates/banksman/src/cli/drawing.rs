@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::draw::Graph;
 use clap::{Args, ValueEnum};
 
-use super::{Context, Exit, Failure, files};
+use super::{Context, Exit, Failure, Result, files};
 
 #[derive(Debug, Args)]
 pub(super) struct DrawingArgs {
@@ -25,7 +25,7 @@ enum Format {
 
 impl DrawingArgs {
     /// Writes the drawing of a graph.
-    pub(super) fn draw(&self, context: &Context, graph: &Graph) -> Result<Exit, Failure> {
+    pub(super) fn draw(&self, context: &Context, graph: &Graph) -> Result<Exit> {
         let drawing = match self.format() {
             Format::Mermaid => graph.mermaid(),
             Format::Svg => graph.svg(),

@@ -16,26 +16,24 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Done, Self::Failed, Self::Usage, Self::GaveUp, Self::NoStore, Self::Findings];
+    /// Every exit code, and what it means.
+    pub(crate) const ALL: [(Self, &str); 6] = [
+        (Self::Done, "success"),
+        (Self::Failed, "the request was refused or failed"),
+        (Self::Usage, "the command line or the settings are invalid; nothing was done"),
+        (Self::GaveUp, "cancelled, timed out, or waiting for a person; try again later"),
+        (
+            Self::NoStore,
+            "the store is unusable: missing, not permitted, unreachable, full or damaged",
+        ),
+        (
+            Self::Findings,
+            "a check found problems (check, audit verify, lifecycle lint, workflow lint)",
+        ),
+    ];
 
     pub(crate) fn number(self) -> u8 {
         self as u8
-    }
-
-    pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "success",
-            Self::Failed => "the request was refused or failed",
-            Self::Usage => "the command line or the settings are invalid; nothing was done",
-            Self::GaveUp => "cancelled, timed out, or waiting for a person; try again later",
-            Self::NoStore => {
-                "the store is unusable: missing, not permitted, unreachable, full or damaged"
-            }
-            Self::Findings => {
-                "a check found problems (check, audit verify, lifecycle lint, workflow lint)"
-            }
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::output::json_line;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::task::Task;
 use crate::ops::tasks;
 
@@ -15,11 +15,11 @@ use crate::ops::tasks;
 ")]
 pub(super) struct ExportArgs {}
 
-pub(super) fn run(context: &Context, _: &ExportArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, _: &ExportArgs) -> Result<Exit> {
     let session = context.session()?;
     context.out.stream(|out| {
         tasks::each_task(&session, |view| {
-            writeln!(out, "{}", json_line(&Task::from(view))).map_err(Failure::Output)
+            writeln!(out, "{}", json_line(&Task::new(view))).map_err(Failure::Output)
         })
     })?;
     Ok(Exit::Done)

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::ops::OpsError;
 use crate::ops::problem::{CHECK_PATH, Code, Hint, Problem};
 
+/// What a command and its parts return.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{}", first_line(.0))]

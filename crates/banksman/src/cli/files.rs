@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::{Failure, Result};
 
 /// The file name that means standard input.
 const STANDARD: &str = "-";
@@ -17,7 +17,7 @@ pub(super) fn is_yaml(word: &str) -> bool {
 }
 
 /// Opens a file or standard input.
-pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     if path == Path::new(STANDARD) {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 }
 
 /// Reads a file or standard input, which must be UTF-8 and at most `at_most` bytes long.
-pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> {
+pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
     read.map_err(Failure::file("read", path))?;
@@ -49,10 +49,7 @@ pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String, Failure> 
 /// Writes a draft and renames it when it is complete, so that the old file is never half
 /// overwritten. A path that is not a regular file, such as a pipe or a device, is written to
 /// directly.
-pub(super) fn write(
-    path: &Path,
-    content: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let failed = Failure::file("write", path);
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         let mut file = File::options().write(true).open(path).map_err(failed)?;

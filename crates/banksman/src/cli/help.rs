@@ -1,12 +1,10 @@
 //! `banksman help`: explains commands and topics.
 
-use std::fmt::Write;
-
 use banksman_core::lifecycle::StateKind;
 use clap::Args;
 
 use super::symbols::Symbols;
-use super::{Exit, Failure, Output, command};
+use super::{Exit, Failure, Output, Result, command};
 use crate::config::DOCUMENTED;
 use crate::ops::problem::Code;
 
@@ -29,10 +27,10 @@ const TOPICS: [Topic; 4] = [
     ("exit-codes", exit_codes),
     ("environment", environment),
     ("states", states),
-    ("formatting", formatting),
+    ("formatting", || FORMATTING.to_owned()),
 ];
 
-pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit, Failure> {
+pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit> {
     let topic = TOPICS.iter().find(|(name, _)| args.about.len() == 1 && args.about[0] == *name);
     let text = match topic {
         Some((_, text)) => text(),
@@ -42,7 +40,7 @@ pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn command_help(path: &[String]) -> Result<String, Failure> {
+fn command_help(path: &[String]) -> Result<String> {
     let mut found = command();
     found.build();
     for name in path {
@@ -61,25 +59,18 @@ fn command_help(path: &[String]) -> Result<String, Failure> {
     Ok(found.render_long_help().ansi().to_string())
 }
 
-/// Appends a line to a topic.
-macro_rules! line {
-    ($text:expr, $($what:tt)*) => {
-        writeln!($text, $($what)*).expect("a String takes any text")
-    };
-}
-
 fn exit_codes() -> String {
-    let mut text = String::from("Exit codes\n\n");
-    for exit in Exit::ALL {
-        line!(text, "  {}  {}", exit.number(), exit.meaning());
-    }
-    line!(text, "  130  interrupted by Ctrl-C, as shells report it");
-    text.push_str("\nError codes, in messages and in JSON; a code never changes its meaning\n\n");
-    for code in Code::ALL {
+    let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}\n", exit.number()));
+    let codes = Code::ALL.iter().map(|code| {
         let exit = Exit::from(*code).number();
-        line!(text, "  {}  exit {exit}  {}", code.as_str(), code.meaning());
-    }
-    text + ERROR_DOCUMENT
+        format!("  {}  exit {exit}  {}\n", code.as_str(), code.meaning())
+    });
+    format!(
+        "Exit codes\n\n{}  130  interrupted by Ctrl-C, as shells report it\n\n\
+         Error codes, in messages and in JSON; a code never changes its meaning\n\n{}{ERROR_DOCUMENT}",
+        exits.concat(),
+        codes.collect::<String>()
+    )
 }
 
 const ERROR_DOCUMENT: &str = "
@@ -95,29 +86,25 @@ JSON lines writes it as its last line.
 ";
 
 fn environment() -> String {
-    let mut text = String::from("Environment variables\n\n");
-    for (name, meaning) in DOCUMENTED {
-        line!(text, "  {name:<36}{meaning}");
-    }
-    text + "\nFlags override variables, and variables override files: `banksman config list --show-origin`.\n"
+    let lines = DOCUMENTED.iter().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
+    let lines: String = lines.collect();
+    format!(
+        "Environment variables\n\n{lines}\nFlags override variables, and variables override files: \
+         `banksman config list --show-origin`.\n"
+    )
 }
 
 fn states() -> String {
-    let mut text = String::from(
-        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state has one kind:\n\n",
-    );
-    for kind in StateKind::ALL {
-        line!(
-            text,
-            "  {} {}  {:<10} {}",
-            Symbols::Unicode.of(kind),
-            Symbols::Ascii.of(kind),
-            kind.as_str(),
-            meaning(kind)
-        );
-    }
-    text + "\nA state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a \
-            kind.\nThe second symbol is used on terminals without UTF-8.\n"
+    let line = |kind: StateKind| {
+        let (unicode, ascii) = (Symbols::Unicode.of(kind), Symbols::Ascii.of(kind));
+        format!("  {unicode} {ascii}  {:<10} {}\n", kind.as_str(), meaning(kind))
+    };
+    format!(
+        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state has one kind:\n\n{}\n\
+         A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a \
+         kind.\nThe second symbol is used on terminals without UTF-8.\n",
+        StateKind::ALL.map(line).concat()
+    )
 }
 
 fn meaning(kind: StateKind) -> &'static str {
@@ -132,10 +119,6 @@ fn meaning(kind: StateKind) -> &'static str {
         StateKind::Failed => "ended without success",
         StateKind::Cancelled => "abandoned by a person",
     }
-}
-
-fn formatting() -> String {
-    FORMATTING.to_owned()
 }
 
 const FORMATTING: &str = "Formatting

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::output::{Cell, json_line, table};
 use super::symbols::local;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::task::Record;
 use crate::ops::tasks;
 
@@ -21,7 +21,7 @@ pub(super) struct HistoryArgs {
     id: TaskId,
 }
 
-pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit> {
     let session = context.session()?;
     let mut records: Vec<Record> = Vec::new();
     tasks::each_record(&session, args.id, |entry| {
@@ -37,8 +37,7 @@ pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit, Failure
             )
         },
     )?;
-    context.out.next(&[&format!("show {}", args.id), &format!("audit export {}", args.id)]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&[&format!("show {}", args.id), &format!("audit export {}", args.id)]))
 }
 
 fn row(context: &Context, record: &Record) -> [Cell; 6] {

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::output::sanitize;
-use super::{Context, Exit, Failure, files};
+use super::{Context, Exit, Result, files};
 use crate::api;
 use crate::ops::transfer::{self, Defaults, Imported};
 
@@ -27,7 +27,7 @@ pub(super) struct ImportArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ImportArgs) -> Result<Exit> {
     let input = files::open(&args.file)?;
     let session = context.session_or_new(&args.actor)?;
     let project = context.project(&session)?;

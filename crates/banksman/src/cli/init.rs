@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::output::sanitize;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::project::Project;
 use crate::config::{self, DEFAULTS};
 use crate::ops::projects;
@@ -28,7 +28,7 @@ pub(super) struct InitArgs {
     name: Option<String>,
 }
 
-pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit> {
     let session = context.session_or_new(&ActorArgs::default())?;
     let root = &context.config.root;
     let name = projects::init(
@@ -68,12 +68,11 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit, Failure> {
     let own = [("policy.yaml", "policy lint"), ("prompts", "prompts lint")];
     let own = own.into_iter().filter(|(file, _)| produces(file)).map(|(_, command)| command);
     let next: Vec<&str> = own.chain(["add 'TITLE'", "list", "help"]).collect();
-    context.out.next(&next);
-    Ok(Exit::Done)
+    Ok(context.out.next(&next))
 }
 
 /// Writes the template unless the file exists; returns whether it did.
-fn write_settings(context: &Context) -> Result<bool, Failure> {
+fn write_settings(context: &Context) -> Result<bool> {
     let path = context.config.project_file();
     let failed = Failure::file("write", &path);
     fs::create_dir_all(context.config.root.join(config::FOLDER)).map_err(failed)?;

@@ -8,7 +8,7 @@ use banksman_core::lifecycle::problem::Problems;
 use clap::Args;
 
 use super::output::table;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api;
 use crate::api::lifecycle::ListedLifecycle;
 use crate::ops::library::{LibraryError, LifecycleOrigin};
@@ -37,7 +37,7 @@ commands! {
 ")]
 pub(super) struct ListArgs {}
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
     let library = context.library();
     let mut listed = Vec::new();
     for (id, origin) in library.names()? {
@@ -56,12 +56,11 @@ fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
         || api::list("lifecycles", &listed),
         || table(["NAME", "VERSION", "FROM", "ABOUT"], listed.iter().map(row)),
     )?;
-    context.out.next(&["lifecycle show NAME", "lifecycle graph NAME"]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&["lifecycle show NAME", "lifecycle graph NAME"]))
 }
 
 /// A lifecycle or its problems. Only one that cannot be found or read is a failure.
-fn sound<T>(found: Result<T, LibraryError>) -> Result<Result<T, Box<Problems>>, Failure> {
+fn sound<T>(found: Result<T, LibraryError>) -> Result<Result<T, Box<Problems>>> {
     match found {
         Ok(definition) => Ok(Ok(definition)),
         Err(LibraryError::Unsound(problems)) => Ok(Err(problems)),

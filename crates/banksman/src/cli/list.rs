@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::output::{Cell, sanitize, table};
 use super::symbols::{counted, rough_span, style};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::task::{Task, TaskPage};
 use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
@@ -43,7 +43,7 @@ pub(super) struct ListArgs {
     all: bool,
 }
 
-pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     let filter = Filter {
         state: args.state.clone(),
         project: context.project_flag.clone(),
@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
     let session = context.session()?;
     if context.out.json {
         let (views, next) = tasks::page(&session, &filter, args.before, args.limit)?;
-        let tasks = views.iter().map(Task::from).collect();
+        let tasks = views.iter().map(Task::new).collect();
         context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) })?;
         return Ok(Exit::Done);
     }
@@ -80,11 +80,10 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
         .out
         .text(&table(["", "ID", "STATE", "SINCE", "PROJECT", "TITLE"], tasks.iter().map(row)))?;
     say_hidden(context, left_out);
-    match next {
+    Ok(match next {
         Some(id) => context.out.next(&[&format!("list --before {id}")]),
         None => context.out.next(&["show ID", "why ID"]),
-    }
-    Ok(Exit::Done)
+    })
 }
 
 fn say_hidden(context: &Context, reviews: i64) {
@@ -98,7 +97,7 @@ fn say_hidden(context: &Context, reviews: i64) {
 }
 
 /// Why the list is empty; perhaps there is no such state.
-fn empty_reason(context: &Context, args: &ListArgs) -> Result<String, Failure> {
+fn empty_reason(context: &Context, args: &ListArgs) -> Result<String> {
     let Some(state) = &args.state else { return Ok("no matching tasks".to_owned()) };
     let words = context.library().state_words()?;
     if words.contains(state) {

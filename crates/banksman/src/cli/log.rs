@@ -9,7 +9,7 @@ use banksman_core::ids::{NotAnId, RunId, TaskId};
 use clap::Args;
 
 use super::output::sanitize_lines;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::ops::runs::{self, LogEntry, LogPart, LogView, ReadLog};
 use render::LogFormat;
 
@@ -60,7 +60,7 @@ impl FromStr for LogTarget {
     }
 }
 
-pub(super) fn run(context: &Context, args: &LogArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &LogArgs) -> Result<Exit> {
     let session = context.session()?;
     let (run, is_chosen) = match (args.target, args.run) {
         (LogTarget::Run(run), None) => (run, true),
@@ -102,7 +102,7 @@ fn suggest_next(context: &Context, log: &ReadLog, run: RunId, args: &LogArgs) {
     context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<(), Failure> {
+fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<()> {
     let (json, symbols) = (context.out.json, context.out.symbols);
     let format = LogFormat { json, symbols, timed, run: part.run, at: part.at };
     let mut text = String::new();
@@ -128,7 +128,7 @@ fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<(), Failu
 }
 
 /// Writes the bytes unchanged, except to a terminal, where control characters are replaced.
-fn print_raw(bytes: &[u8]) -> Result<(), Failure> {
+fn print_raw(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     let written = if stdout.is_terminal() {
         stdout.write_all(sanitize_lines(&String::from_utf8_lossy(bytes)).as_bytes())

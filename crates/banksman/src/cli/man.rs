@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::{Exit, Failure, Output, command, files};
+use super::{Exit, Failure, Output, Result, command, files};
 
 /// Print the manual page, or write one for every command
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(super) struct ManArgs {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
+pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit> {
     let mut command = command();
     command.build();
     match &args.output {
@@ -37,7 +37,7 @@ pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit, Failure> {
 }
 
 /// Subcommands are nested at most two levels deep.
-fn write_pages(folder: &Path, command: &Command) -> Result<(), Failure> {
+fn write_pages(folder: &Path, command: &Command) -> Result<()> {
     let content = page(command)?;
     let path = folder.join(format!("{}.1", name(command)));
     files::write(&path, |out| out.write_all(&content).map_err(Failure::Output))?;
@@ -51,7 +51,7 @@ fn name(command: &Command) -> String {
 }
 
 /// Manual pages have their examples at the end.
-fn page(command: &Command) -> Result<Vec<u8>, Failure> {
+fn page(command: &Command) -> Result<Vec<u8>> {
     let examples = command.get_before_long_help().map(ToString::to_string).unwrap_or_default();
     let own = command.clone().after_help(examples);
     let mut page = Vec::new();

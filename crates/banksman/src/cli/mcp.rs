@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Exit, Failure};
+use super::{Exit, Failure, Result};
 use crate::config::{EnvVars, Environment};
 use crate::mcp::{McpError, RunFolder, serve};
 
@@ -19,7 +19,7 @@ use crate::mcp::{McpError, RunFolder, serve};
 ")]
 pub(super) struct McpArgs {}
 
-pub(super) fn run(_: &McpArgs) -> Result<Exit, Failure> {
+pub(super) fn run(_: &McpArgs) -> Result<Exit> {
     let environment = Environment::of_process()?;
     let Some(folder) = environment.get(EnvVars::RUN_FOLDER).map(PathBuf::from) else {
         return Err(Failure::argument(

@@ -16,7 +16,7 @@ macro_rules! commands {
         }
 
         impl $name {
-            $vis fn run(input: $input, command: &Self) -> Result<Exit, Failure> {
+            $vis fn run(input: $input, command: &Self) -> crate::cli::Result<crate::cli::Exit> {
                 match command {
                     $(Self::$command(args) => $run(input, args),)+
                 }
@@ -84,7 +84,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::COLORS;
 use context::Context;
 use exit::Exit;
-use failure::Failure;
+use failure::{Failure, Result};
 use output::Output;
 use symbols::Symbols;
 
@@ -236,7 +236,7 @@ enum Parsed {
     Text(String),
 }
 
-fn parse(args: &[OsString]) -> Result<Parsed, Failure> {
+fn parse(args: &[OsString]) -> Result<Parsed> {
     let matches = command().try_get_matches_from(args);
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Ok(Parsed::Cli(Box::new(cli))),
@@ -256,7 +256,7 @@ fn with_template(command: clap::Command) -> clap::Command {
 }
 
 /// Sets the colours of messages as soon as the settings say them.
-fn execute(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
+fn execute(cli: &Cli, out: &mut Output) -> Result<Exit> {
     match &cli.command {
         Command::Work(work) => {
             let context = Context::new(&cli.global)?;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs};
 use super::symbols::Symbols;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::task::TransitionResponse;
 use crate::ops::Session;
 use crate::ops::tasks::{self, MoveRequest};
@@ -45,7 +45,7 @@ pub(super) struct MoveArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &MoveArgs) -> Result<Exit> {
     let request = MoveRequest {
         to: args.to.clone(),
         trigger: args.trigger.clone(),
@@ -64,7 +64,7 @@ pub(super) fn print(
     session: &Session,
     id: TaskId,
     moved: Applied,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     show(context, session, moved, &[&format!("show {id}"), &format!("why {id}")])
 }
 
@@ -74,7 +74,7 @@ pub(super) fn show(
     session: &Session,
     moved: Applied,
     next: &[&str],
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let id = moved.stored.task.id;
     let view = tasks::view_of(session, moved.stored)?;
     context.out.answer(
@@ -87,8 +87,7 @@ pub(super) fn show(
             format!("{sign} {id}  {how}{by}{}\n", again(moved.replayed))
         },
     )?;
-    context.out.next(next);
-    Ok(Exit::Done)
+    Ok(context.out.next(next))
 }
 
 /// What a move changed, and who made it.

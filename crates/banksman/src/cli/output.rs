@@ -9,7 +9,7 @@ use anstyle::Style;
 use serde::Serialize;
 
 use super::symbols::Symbols;
-use super::{Exit, Failure};
+use super::{Exit, Failure, Result};
 
 /// Stands for a character that must not reach a terminal.
 const REPLACEMENT: &str = "\u{fffd}";
@@ -29,24 +29,21 @@ impl Output {
         &self,
         document: impl FnOnce() -> T,
         text: impl FnOnce() -> String,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         if self.json { self.json(&document()) } else { self.text(&text()) }?;
         Ok(Exit::Done)
     }
 
-    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn text(&self, text: &str) -> Result<()> {
         self.stream(|out| out.write_all(text.as_bytes()).map_err(Failure::Output))
     }
 
-    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<(), Failure> {
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<()> {
         self.text(&format!("{}\n", json_text(value)))
     }
 
     /// For answers that are too long to hold in memory.
-    pub(crate) fn stream(
-        &self,
-        write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn stream(&self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
         let mut out = BufWriter::new(AutoStream::new(io::stdout().lock(), self.color));
         write(&mut out)?;
         out.flush().map_err(Failure::Output)
@@ -62,12 +59,13 @@ impl Output {
         drop(writeln!(stderr, "{text}"));
     }
 
-    /// Suggests what to type next.
-    pub(crate) fn next(&self, commands: &[&str]) {
+    /// Suggests what to type next: the command is done.
+    pub(crate) fn next(&self, commands: &[&str]) -> Exit {
         let dim = Style::new().dimmed();
         let commands: Vec<String> =
             commands.iter().map(|command| format!("banksman {command}")).collect();
         self.say(&format!("{dim}next: {}{dim:#}", commands.join(self.symbols.or())));
+        Exit::Done
     }
 }
 

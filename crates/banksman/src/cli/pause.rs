@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::status::Switch;
 use crate::ops::capacity;
 
@@ -21,15 +21,15 @@ pub(super) struct PauseArgs {}
 ")]
 pub(super) struct ResumeArgs {}
 
-pub(super) fn pause(context: &Context, _: &PauseArgs) -> Result<Exit, Failure> {
+pub(super) fn pause(context: &Context, _: &PauseArgs) -> Result<Exit> {
     switch(context, true)
 }
 
-pub(super) fn resume(context: &Context, _: &ResumeArgs) -> Result<Exit, Failure> {
+pub(super) fn resume(context: &Context, _: &ResumeArgs) -> Result<Exit> {
     switch(context, false)
 }
 
-fn switch(context: &Context, paused: bool) -> Result<Exit, Failure> {
+fn switch(context: &Context, paused: bool) -> Result<Exit> {
     let at_work = capacity::set_paused(&context.session()?, paused, context.now)?;
     context.out.answer(
         || Switch::new(paused, at_work),
@@ -42,6 +42,5 @@ fn switch(context: &Context, paused: bool) -> Result<Exit, Failure> {
             (false, _) => "resumed: agents will start again\n".to_owned(),
         },
     )?;
-    context.out.next(&[if paused { "resume" } else { "status" }]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&[if paused { "resume" } else { "status" }]))
 }

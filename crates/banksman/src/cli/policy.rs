@@ -8,7 +8,7 @@ mod show;
 use banksman_core::policy::Action;
 use clap::Args;
 
-use super::{Context, Exit, Failure};
+use super::Context;
 
 commands! {
     /// Show and test what agents may do without asking

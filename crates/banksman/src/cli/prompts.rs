@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::output::{Cell, sanitize, sanitize_lines, table};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::prompt::{ListedPrompt, Prompt};
 use crate::api::{self, Problem};
 use crate::ops::prompts::{
@@ -69,14 +69,18 @@ pub(super) struct ShowArgs {
 ")]
 pub(super) struct LintArgs {}
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
     let list = listed(&of_project(context))?;
     context.out.answer(
-        || api::list("prompts", list.iter().map(|one| document(context, one))),
+        || {
+            api::list(
+                "prompts",
+                list.iter().map(|one| ListedPrompt::new(one, origin(context, one.file.as_deref()))),
+            )
+        },
         || table(["NAME", "FROM", "ANSWER", "FOR"], list.iter().map(|one| row(context, one))),
     )?;
-    context.out.next(&["prompts show NAME", "prompts render TASK"]);
-    Ok(Exit::Done)
+    Ok(context.out.next(&["prompts show NAME", "prompts render TASK"]))
 }
 
 fn of_project(context: &Context) -> Prompts {
@@ -85,10 +89,6 @@ fn of_project(context: &Context) -> Prompts {
 
 fn origin(context: &Context, file: Option<&Path>) -> String {
     file.map_or_else(|| "built-in".to_owned(), |file| context.below_root(file))
-}
-
-fn document<'a>(context: &Context, one: &'a PromptEntry) -> ListedPrompt<'a> {
-    ListedPrompt::new(one, origin(context, one.file.as_deref()))
 }
 
 fn row(context: &Context, one: &PromptEntry) -> [Cell; 4] {
@@ -102,7 +102,7 @@ fn row(context: &Context, one: &PromptEntry) -> [Cell; 4] {
     ]
 }
 
-fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let prompts = if args.builtin { Prompts::default() } else { of_project(context) };
     let source = match prompts.own_brief(&args.name)? {
         Some(own) => own,
@@ -133,26 +133,18 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     )
 }
 
-fn lint(context: &Context, _: &LintArgs) -> Result<Exit, Failure> {
+fn lint(context: &Context, _: &LintArgs) -> Result<Exit> {
     let found = findings(&of_project(context))?;
     let line = |PromptFinding { path, problem }: &PromptFinding| {
         let place = context.below_root(path);
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
         format!("{}\n", sanitize(&text))
     };
+    let problems =
+        found.iter().map(|one| Problem::at(&context.below_root(&one.path), &one.problem));
     context.out.answer(
-        || {
-            api::checked(
-                found.is_empty(),
-                "findings",
-                found.iter().map(|one| problem(context, one)),
-            )
-        },
+        || api::checked(found.is_empty(), "findings", problems),
         || found.iter().map(line).collect(),
     )?;
     Ok(if found.is_empty() { Exit::Done } else { Exit::Findings })
-}
-
-fn problem<'a>(context: &Context, finding: &'a PromptFinding) -> Problem<'a> {
-    Problem::at(&context.below_root(&finding.path), &finding.problem)
 }

@@ -12,7 +12,7 @@ use super::arguments::ActorArgs;
 use super::decisions::show::verdicts;
 use super::output::{self, Cell, json_line, sanitize, sanitize_lines, section, table};
 use super::symbols::{first_line, format_cost, format_span, format_tokens, local, progress, style};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
 use crate::ops::panels::is_review;
@@ -41,12 +41,12 @@ const REVIEW_FIELDS: [Field; 2] = [Field::Verdicts, Field::Concerns];
 /// How many children are shown.
 const CHILDREN: usize = 20;
 
-pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let page = tasks::everything(&session, args.id, context.now)?;
     let TaskPage { detail, progress, allowed: allowed_transitions, runs: past, children } = page;
     let view = TaskView { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
-    let task = Task::from(&view);
+    let task = Task::new(&view);
     if context.out.json {
         let runs = past.iter().map(|run| Run::new(args.id, run)).collect();
         context.out.json(&TaskDetail { task, allowed_transitions, runs })?;
@@ -67,8 +67,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
     let log = (!past.is_empty()).then(|| format!("log {id}"));
     let others = [format!("why {id}"), format!("history {id}"), format!("move {id} STATE")];
     let next: Vec<String> = log.into_iter().chain(others).collect();
-    context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
-    Ok(Exit::Done)
+    Ok(context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 fn heading(context: &Context, detail: &Detail) -> String {
@@ -104,13 +103,9 @@ fn facts(
     fact("project", task.project.clone());
     fact("batch", task.batch.clone().unwrap_or_default());
     fact("tags", task.tags.join(", "));
-    fact(
-        "priority",
-        Some(task.priority)
-            .filter(|priority| *priority != 0)
-            .map(|priority| priority.to_string())
-            .unwrap_or_default(),
-    );
+    if task.priority != 0 {
+        fact("priority", task.priority.to_string());
+    }
     fact("parent", shown_task.parent.clone().unwrap_or_default());
     fact("children", children.map(progress).unwrap_or_default());
     for need in &detail.needs {
@@ -128,14 +123,7 @@ fn facts(
         REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array()
     };
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => json_line(value),
-        };
+        let text = value.as_str().map_or_else(|| json_line(value), str::to_owned);
         fact(name, text);
     }
     if let Some(decision) = &detail.decision {

@@ -13,7 +13,7 @@ use super::output::{Cell, sanitize, section, table};
 use super::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_tokens, local, progress, style,
 };
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::status::Status;
 use crate::config::Config;
 use crate::ops::status::{
@@ -35,7 +35,7 @@ pub(super) struct StatusArgs {
     watch: bool,
 }
 
-pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit> {
     let session = context.session()?;
     let is_live = args.watch && !context.out.json && io::stdout().is_terminal();
     if is_live && io::stdin().is_terminal() {
@@ -51,8 +51,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     if !page.summary.at_work.is_empty() {
         next.push("log ID -f");
     }
-    context.out.next(&next);
-    Ok(Exit::Done)
+    Ok(context.out.next(&next))
 }
 
 fn text(symbols: Symbols, config: &Config, page: &StatusPage, now: Instant) -> String {
@@ -71,7 +70,7 @@ fn text(symbols: Symbols, config: &Config, page: &StatusPage, now: Instant) -> S
 fn states(symbols: Symbols, summary: &StatusSummary) -> String {
     let retrying = summary.retries_by_state();
     let row = |count: StateCount| {
-        let kind = count.kind.parse::<StateKind>().ok();
+        let kind = StateKind::ALL.into_iter().find(|kind| kind.as_str() == count.kind);
         let sign = kind.map(|kind| symbols.symbol_cell(kind)).unwrap_or_default();
         let state =
             Cell { style: kind.map(style).unwrap_or_default(), ..count.state.as_str().into() };

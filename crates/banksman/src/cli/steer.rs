@@ -6,7 +6,7 @@ use banksman_core::machine::DELAY_SKIPPED;
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::{Context, Exit, Failure, moves};
+use super::{Context, Exit, Result, moves};
 use crate::ops::policy;
 use crate::ops::tasks::{self};
 
@@ -72,13 +72,13 @@ pub(super) struct EscalateArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit, Failure> {
+pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let moved = policy::escalate(&session, args.id, &args.reason, context.now)?;
     moves::show(context, &session, moved, &["decisions"])
 }
 
-pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure> {
+pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit> {
     let session = context.session()?;
     let given = [(Field::Confirmation, args.confirm.as_deref())];
     let moved = tasks::retry(&session, args.id, &given, context.now)?;
@@ -88,13 +88,13 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit, Failure
     moves::print(context, &session, args.id, moved)
 }
 
-pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit, Failure> {
+pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit> {
     // Lifecycles keep a person's text in different fields; unknown ones are left out.
     let note = args.note.as_deref();
     steer(context, args.id, Trigger::Unblock, &[(Field::Note, note), (Field::Feedback, note)])
 }
 
-pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit, Failure> {
+pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit> {
     steer(context, args.id, Trigger::Cancel, &[(Field::Reason, Some(&args.reason))])
 }
 
@@ -103,7 +103,7 @@ fn steer(
     id: TaskId,
     trigger: Trigger,
     given: &[(Field, Option<&str>)],
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let session = context.session()?;
     let moved = tasks::steer(&session, id, trigger, given, context.now)?;
     moves::print(context, &session, id, moved)

@@ -20,17 +20,7 @@ pub(crate) enum Symbols {
 
 impl Symbols {
     pub(crate) fn of(self, kind: StateKind) -> &'static str {
-        let (unicode, ascii) = match kind {
-            StateKind::Queued => ("◌", "o"),
-            StateKind::Working => ("●", "*"),
-            StateKind::Reviewing => ("◎", "@"),
-            StateKind::Waiting => ("!", "!"),
-            StateKind::Blocked => ("⚠", "#"),
-            StateKind::Parked => ("‖", "="),
-            StateKind::Done => ("✓", "+"),
-            StateKind::Failed => ("✗", "x"),
-            StateKind::Cancelled => ("–", "-"),
-        };
+        let (unicode, ascii, _) = look(kind);
         self.pick(unicode, ascii)
     }
 
@@ -70,16 +60,22 @@ impl Symbols {
 }
 
 pub(crate) fn style(kind: StateKind) -> Style {
+    look(kind).2
+}
+
+/// The symbol of a kind with and without UTF-8, and its style.
+fn look(kind: StateKind) -> (&'static str, &'static str, Style) {
     let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
     match kind {
-        StateKind::Queued => Style::new(),
-        StateKind::Working => color(AnsiColor::Blue),
-        StateKind::Reviewing => color(AnsiColor::Cyan),
-        StateKind::Waiting => color(AnsiColor::Yellow).bold(),
-        StateKind::Blocked => color(AnsiColor::Yellow),
-        StateKind::Parked | StateKind::Cancelled => Style::new().dimmed(),
-        StateKind::Done => color(AnsiColor::Green),
-        StateKind::Failed => color(AnsiColor::Red),
+        StateKind::Queued => ("◌", "o", Style::new()),
+        StateKind::Working => ("●", "*", color(AnsiColor::Blue)),
+        StateKind::Reviewing => ("◎", "@", color(AnsiColor::Cyan)),
+        StateKind::Waiting => ("!", "!", color(AnsiColor::Yellow).bold()),
+        StateKind::Blocked => ("⚠", "#", color(AnsiColor::Yellow)),
+        StateKind::Parked => ("‖", "=", Style::new().dimmed()),
+        StateKind::Done => ("✓", "+", color(AnsiColor::Green)),
+        StateKind::Failed => ("✗", "x", color(AnsiColor::Red)),
+        StateKind::Cancelled => ("–", "-", Style::new().dimmed()),
     }
 }
 
@@ -116,7 +112,7 @@ pub(crate) fn progress(children: Progress) -> String {
 }
 
 /// A count with its noun, such as `1 error` or `2 errors`.
-pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub(crate) fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

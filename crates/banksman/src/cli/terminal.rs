@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::Failure;
+use super::{Failure, Result};
 
 /// The longest wait for a key. A signal that arrives just before the wait is noticed after it.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
@@ -34,7 +34,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Output)?;
@@ -44,7 +44,7 @@ impl Keys {
         Ok(keys)
     }
 
-    fn enable_single_keys(&self) -> Result<(), Failure> {
+    fn enable_single_keys(&self) -> Result<()> {
         let mut single = self.before.clone();
         // Ctrl-C and its like are keys, which only quit the command.
         single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
@@ -52,7 +52,7 @@ impl Keys {
     }
 
     /// Reads one edited line; none when it is empty.
-    pub(super) fn line(&self) -> Result<Option<String>, Failure> {
+    pub(super) fn line(&self) -> Result<Option<String>> {
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).map_err(failed)?;
         let mut line = Vec::new();
         while line.len() < LINE_BYTES {
@@ -69,7 +69,7 @@ impl Keys {
 
     /// Waits for a key until the next tick. It bypasses the buffer of the standard input, because
     /// `poll` does not see bytes that are already buffered.
-    pub(super) fn wait(&self) -> Result<Pressed, Failure> {
+    pub(super) fn wait(&self) -> Result<Pressed> {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(Pressed::Closed);
         }

@@ -18,7 +18,7 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::{json_line, sanitize};
 use super::symbols::local_time;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api::changes as dto;
 use crate::api::run::{EndedJob, StartedJob, Turn, names};
 use crate::clock;
@@ -103,7 +103,7 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    pub(super) fn of(config: &Config, store: Store) -> Result<Self, Failure> {
+    pub(super) fn of(config: &Config, store: Store) -> Result<Self> {
         let agents = config.agents.clone();
         let program = env::current_exe().map_err(Failure::Program)?;
         let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
@@ -189,7 +189,7 @@ impl Projects for ProjectsOnDisk {
     }
 }
 
-pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
+pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit> {
     let session = context.session_or_new(&ActorArgs::default())?;
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let note = DailyNote::of(&context.config, &session)?;
@@ -203,7 +203,7 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit, Failure> {
     printed
 }
 
-pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit, Failure> {
+pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit> {
     let session = context.session_or_new(&ActorArgs::default())?;
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let _only = lock_home(&runtime.engine_config.agents.home)?;
@@ -251,7 +251,7 @@ fn turn(
     runtime: &Runtime,
     note: Option<&DailyNote>,
     now: Instant,
-) -> Result<(TurnReport, Vec<Notice>), Failure> {
+) -> Result<(TurnReport, Vec<Notice>)> {
     let store = &runtime.store;
     // Before the turn, so that the turn carries them out.
     let before = note.map(|note| apply_note_answers(note, store, now)).transpose()?.flatten();
@@ -279,9 +279,9 @@ fn is_quiet(pulse: &TurnReport, notices: &[Notice]) -> bool {
 fn delivered(
     store: &Store,
     notices: &[Notice],
-    printed: &Result<impl Sized, Failure>,
+    printed: &Result<impl Sized>,
     now: Instant,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if !notices.is_empty() {
         let sent = printed.as_ref().map(|_| ()).map_err(ToString::to_string);
         store.notices_sent(Channel::Terminal, notices, sent, now)?;
@@ -291,11 +291,7 @@ fn delivered(
 
 /// Applies the answers in the daily note, writes the notices about them at once, and returns after
 /// what time the note is read again. The same message is told once a day.
-fn apply_note_answers(
-    note: &DailyNote,
-    store: &Store,
-    now: Instant,
-) -> Result<Option<Span>, Failure> {
+fn apply_note_answers(note: &DailyNote, store: &Store, now: Instant) -> Result<Option<Span>> {
     let update = note.update(now);
     for (urgent, text) in update.notices {
         let at = store.now(now)?;
@@ -317,8 +313,8 @@ pub(super) enum DriveEnd {
 pub(super) fn drive(
     context: &Context,
     session: &Session,
-    mut is_enough: impl FnMut() -> Result<bool, Failure>,
-) -> Result<DriveEnd, Failure> {
+    mut is_enough: impl FnMut() -> Result<bool>,
+) -> Result<DriveEnd> {
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let only = match lock_home(&runtime.engine_config.agents.home) {
         Ok(lock) => Some(lock),
@@ -353,24 +349,22 @@ pub(super) fn drive(
 
 /// Carries out what follows from past events of a manual workflow, without a running `up`. It
 /// starts no agent.
-pub(super) fn follow_up(context: &Context, session: &Session) -> Result<(), Failure> {
-    let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
-    runtime.engine().follow_up(clock::now())?;
-    Ok(())
+pub(super) fn follow_up(context: &Context, session: &Session) -> Result<()> {
+    follow_up_until(context, session, || Ok(true))
 }
 
-/// The same until `is_enough` holds, which may be after the first turn.
+/// The same until `is_enough` holds, which may be after the first turn, or a signal stops it.
 pub(super) fn follow_up_until(
     context: &Context,
     session: &Session,
-    mut is_enough: impl FnMut() -> Result<bool, Failure>,
-) -> Result<DriveEnd, Failure> {
+    mut is_enough: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
     let mut waker = None;
     loop {
         runtime.engine().follow_up(clock::now())?;
         if is_enough()? {
-            return Ok(DriveEnd::Enough);
+            return Ok(());
         }
         // Events between a turn and the first wake-up are found by the next turn.
         let Some(waker) = &waker else {
@@ -378,7 +372,7 @@ pub(super) fn follow_up_until(
             continue;
         };
         if waker.wait(MAX_SLEEP_INTERACTIVE) == WakeReason::Stop {
-            return Ok(DriveEnd::Stopped);
+            return Ok(());
         }
     }
 }
@@ -388,7 +382,7 @@ pub(super) fn preview(
     context: &Context,
     task: TaskId,
     wish: &PreviewRequest,
-) -> Result<PromptPreview, Failure> {
+) -> Result<PromptPreview> {
     let runtime = Runtime::of(&context.config, context.session()?.engine_store()?)?;
     let now = runtime.store.now(context.now)?;
     let rendered = runtime.engine().render(task, wish, now)?;
@@ -401,7 +395,7 @@ pub(super) fn preview(
 }
 
 /// Where nobody would see them they stay for the next `up`.
-fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<(), Failure> {
+fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
     if context.out.json || context.out.quiet {
         return Ok(());
     }
@@ -446,7 +440,7 @@ fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
 }
 
 /// Locks the home folder: two `up` on one home would conflict.
-fn lock_home(home: &Path) -> Result<File, Failure> {
+fn lock_home(home: &Path) -> Result<File> {
     let path = home.join("up.lock");
     let failed = Failure::file("lock", &path);
     fs::create_dir_all(home).map_err(failed)?;
@@ -493,7 +487,7 @@ fn warn_without_workers(context: &Context, runtime: &Runtime) {
     }
 }
 
-fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit, Failure> {
+fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit> {
     let runs = runtime.store.open_runs(Some(&runtime.engine_config.agents.node))?;
     context.out.say(&match runs.len() {
         0 => "stopped; no agent was running".to_owned(),
@@ -505,12 +499,7 @@ fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(
-    context: &Context,
-    pulse: &TurnReport,
-    notices: &[Notice],
-    now: Instant,
-) -> Result<(), Failure> {
+fn show(context: &Context, pulse: &TurnReport, notices: &[Notice], now: Instant) -> Result<()> {
     if is_quiet(pulse, notices) {
         return Ok(());
     }
@@ -555,7 +544,7 @@ fn lines(pulse: &TurnReport, notices: &[Notice], now: Instant) -> String {
 
 /// Prints the new expiry, or `lost`, on which the keeper stops. Every other failure may be
 /// temporary.
-pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit, Failure> {
+pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit> {
     let session = context.session()?;
     let answer = match session.renew(args.run, args.ttl, args.progressed, context.now) {
         Ok(expires_at) => expires_at.to_string(),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Exit, Failure, Output};
+use super::{Exit, Output, Result};
 use crate::api::project::Version;
 
 /// The commit that the program was built from, if the build sets it.
@@ -16,7 +16,7 @@ const COMMIT: Option<&str> = option_env!("BANKSMAN_COMMIT");
 ")]
 pub(super) struct VersionArgs {}
 
-pub(super) fn run(out: Output, _: &VersionArgs) -> Result<Exit, Failure> {
+pub(super) fn run(out: Output, _: &VersionArgs) -> Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     out.answer(

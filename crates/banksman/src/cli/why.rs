@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::output::{Cell, sanitize, table};
 use super::symbols::local;
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Result};
 use crate::api::task::Why;
 use crate::ops::why;
 
@@ -21,7 +21,7 @@ pub(super) struct WhyArgs {
     id: TaskId,
 }
 
-pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit> {
     let agents = &context.config.agents;
     let bounds = why::WhyLimits {
         total: agents.limits.total,

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::output::table;
 use super::symbols::{local, rough_span};
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, Result};
 use crate::api;
 use crate::api::worker::{Account, Node as NodeDocument, ResumedAccount};
 use crate::ops::capacity;
@@ -63,7 +63,7 @@ pub(super) struct ResumeArgs {
     name: String,
 }
 
-pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit, Failure> {
+pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit> {
     let session = context.session()?;
     if let Some(name) = &args.forget {
         if !capacity::forget_machine(&session, name)? {
@@ -123,7 +123,7 @@ fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
     table(["WORKER", "NODE", "", "RUNNING", "COST", "SPEED", "ACCOUNT", "CAPABILITIES"], rows)
 }
 
-fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit, Failure> {
+fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit> {
     let name = &args.name;
     if !capacity::resume_account(&context.session()?, name)? {
         return Err(Failure::argument(
@@ -134,7 +134,7 @@ fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit, Failure> {
     context.out.answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))
 }
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit, Failure> {
+fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
     let accounts = capacity::accounts(&context.session()?)?;
     let now = context.now;
     context.out.answer(

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Failure, Result};
 use crate::ops::Session;
 use crate::ops::projects;
 use crate::ops::workflows::Params;
@@ -59,7 +59,7 @@ struct ParamArgs {
 }
 
 impl ParamArgs {
-    fn params(&self) -> Result<Params, Failure> {
+    fn params(&self) -> Result<Params> {
         let mut params = Params::new();
         for given in &self.params {
             let Some((name, value)) = given.split_once('=') else {
@@ -101,7 +101,7 @@ struct FileArgs {
 
 /// The project of the current folder: step ids such as `X-1` repeat across repositories. None
 /// outside all projects.
-fn project_here(context: &Context, session: &Session) -> Result<Option<String>, Failure> {
+fn project_here(context: &Context, session: &Session) -> Result<Option<String>> {
     match &context.config.project {
         Some(name) => Ok(Some(name.clone())),
         None => Ok(projects::at(session, &context.config.folder)?),

@@ -3,6 +3,8 @@
 //! It keeps no state between messages, so the order of messages and restarts of the client do not
 //! matter.
 
+use std::collections::BTreeMap;
+
 use banksman_core::limits::{TOOL_BATCH, TOOL_MESSAGE_BYTES};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -104,30 +106,16 @@ struct Answer {
 enum MethodResult {
     #[serde(rename_all = "camelCase")]
     Initialize {
-        capabilities: Capabilities,
+        capabilities: BTreeMap<&'static str, BTreeMap<&'static str, bool>>,
         instructions: &'static str,
         protocol_version: &'static str,
-        server_info: ServerInfo,
+        server_info: BTreeMap<&'static str, &'static str>,
     },
     Ping {},
     List {
         tools: Vec<Tool>,
     },
     Call(ToolResult),
-}
-
-#[derive(Serialize)]
-struct Capabilities {
-    tools: Empty,
-}
-
-#[derive(Serialize)]
-struct Empty {}
-
-#[derive(Serialize)]
-struct ServerInfo {
-    name: &'static str,
-    version: &'static str,
 }
 
 /// The answer to one line; none for a notification.
@@ -210,10 +198,10 @@ fn initialize(params: InitializeParams) -> MethodResult {
     let asked = params.protocol_version.and_then(Given::fitting);
     let version = VERSIONS.into_iter().find(|known| asked.as_deref() == Some(known));
     MethodResult::Initialize {
-        capabilities: Capabilities { tools: Empty {} },
+        capabilities: [("tools", BTreeMap::new())].into(),
         instructions: INSTRUCTIONS,
         protocol_version: version.unwrap_or(VERSIONS[0]),
-        server_info: ServerInfo { name: "banksman", version: env!("CARGO_PKG_VERSION") },
+        server_info: [("name", "banksman"), ("version", env!("CARGO_PKG_VERSION"))].into(),
     }
 }
 

@@ -14,13 +14,14 @@ use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::moves::{again, transition};
 use crate::cli::output::sanitize;
 use crate::cli::symbols::Symbols;
-use crate::cli::{Context, Exit, Failure, report};
-use crate::ops::Session;
+use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::ops::decisions::{
     self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
 };
+use crate::ops::problem::Problem;
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
+use crate::ops::{OpsError, Session};
 
 /// Options of every answer.
 #[derive(Debug, Args)]
@@ -86,84 +87,65 @@ pub(super) struct AnyArgs {
     how: HowArgs,
 }
 
-pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit, Failure> {
-    let draft = DraftAnswer::new(&args.action, args.text.clone(), &args.how)?;
+pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit> {
+    let fields = args.how.fields.fields()?;
+    let request = args.how.request(args.which, &args.action, args.text.clone(), fields);
     let session = context.session_as(&args.how.actor)?;
-    let answered = draft.send(context, &session, args.which, args.how.key.clone())?;
+    let answered = decisions::answer(&session, &request, context.now)?;
     print_answer(context, &session, answered)
 }
 
-pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Exit> {
     let (mut which, text) = split_ids(&args.words)?;
     if text.is_some() && args.how.note.is_some() {
         return Err(Failure::argument("the text appears twice", "pass it as TEXT or with --note"));
     }
     let session = context.session_as(&args.how.actor)?;
-    if args.all {
-        if !which.is_empty() {
-            return Err(Failure::argument(
-                "--all cannot be combined with ids",
-                "remove the ids, or remove --all",
-            ));
+    let wrong = match which.len() {
+        1.. if args.all => {
+            Some(("--all cannot be combined with ids", "remove the ids, or remove --all"))
         }
+        0 if !args.all => {
+            Some(("missing id", "name a decision, such as d12, or its task, such as t12"))
+        }
+        2.. if args.how.seen.is_some() => {
+            Some(("--seen works with one decision only", "answer one decision at a time"))
+        }
+        _ => None,
+    };
+    if let Some((message, hint)) = wrong {
+        return Err(Failure::argument(message, hint));
+    }
+    if args.all {
         which = matching_decisions(context, &session, word, args.escalated)?;
-    } else if which.is_empty() {
-        return Err(Failure::argument(
-            "missing id",
-            "name a decision, such as d12, or its task, such as t12",
-        ));
     }
-    if which.len() > 1 && args.how.seen.is_some() {
-        return Err(Failure::argument(
-            "--seen works with one decision only",
-            "answer one decision at a time",
-        ));
-    }
-    let draft = DraftAnswer::new(word, text, &args.how)?;
-    match which.as_slice() {
+    let fields = args.how.fields.fields()?;
+    let request = |which| args.how.request(which, word, text.clone(), fields.clone());
+    match &mut *which.into_iter().map(request).collect::<Vec<_>>() {
         [one] if !args.all => {
-            let answered = draft.send(context, &session, *one, args.how.key.clone())?;
+            let answered = decisions::answer(&session, one, context.now)?;
             print_answer(context, &session, answered)
         }
-        several => answer_several(context, &session, several, &draft),
+        several => answer_several(context, &session, several),
     }
 }
 
-/// An answer that is not yet addressed to a decision.
-struct DraftAnswer<'a> {
-    word: &'a str,
-    note: Option<String>,
-    fields: Fields,
-    how: &'a HowArgs,
-}
-
-impl<'a> DraftAnswer<'a> {
-    fn new(word: &'a str, text: Option<String>, how: &'a HowArgs) -> Result<Self, Failure> {
-        let note = text.or_else(|| how.note.clone());
-        Ok(Self { word, note, fields: how.fields.fields()?, how })
-    }
-
-    fn send(
+impl HowArgs {
+    /// The answer to one decision.
+    fn request(
         &self,
-        context: &Context,
-        session: &Session,
         which: DecisionRef,
-        key: Option<String>,
-    ) -> Result<AnswerResult, Failure> {
-        let answer = AnswerRequest {
-            which,
-            word: self.word.to_owned(),
-            note: self.note.clone(),
-            fields: self.fields.clone(),
-            seen: self.how.seen,
-            key,
-        };
-        Ok(decisions::answer(session, &answer, context.now)?)
+        word: &str,
+        text: Option<String>,
+        fields: Fields,
+    ) -> AnswerRequest {
+        let (word, note) = (word.to_owned(), text.or_else(|| self.note.clone()));
+        AnswerRequest { which, word, note, fields, seen: self.seen, key: self.key.clone() }
     }
 }
 
 /// The ids, and the text after them.
-fn split_ids(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>), Failure> {
+fn split_ids(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>)> {
     let ids: Vec<DecisionRef> = words.iter().map_while(|word| word.parse().ok()).collect();
     match &words[ids.len()..] {
         [] => Ok((ids, None)),
@@ -184,7 +166,7 @@ fn matching_decisions(
     session: &Session,
     word: &str,
     escalated: Escalated,
-) -> Result<Vec<DecisionRef>, Failure> {
+) -> Result<Vec<DecisionRef>> {
     let now = session.now(context.now)?;
     let offers = |item: &InboxItem| {
         let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
@@ -204,29 +186,29 @@ fn matching_decisions(
 fn answer_several(
     context: &Context,
     session: &Session,
-    which: &[DecisionRef],
-    draft: &DraftAnswer<'_>,
-) -> Result<Exit, Failure> {
+    requests: &mut [AnswerRequest],
+) -> Result<Exit> {
     let (mut answers, mut lines, mut refused) = (Vec::new(), String::new(), 0);
     let mut merges = Vec::new();
-    for which in which {
+    for request in &mut *requests {
+        let which = request.which;
         // An idempotency key covers one request, and each answer is one.
-        let key = draft.how.key.as_ref().map(|key| format!("{key}/{which}"));
-        match draft.send(context, session, *which, key) {
+        request.key = request.key.as_ref().map(|key| format!("{key}/{which}"));
+        match decisions::answer(session, request, context.now) {
             Ok(answered) => {
                 lines.push_str(&line(context.out.symbols, &answered));
                 merges.extend(merge_message(session, &answered, context.now)?);
                 answers.push(document(session, answered)?);
             }
-            Err(failure) => {
+            Err(error) => {
                 refused += 1;
-                let (document, line) = refusal(context.out.symbols, *which, &failure);
+                let (document, line) = refusal(context.out.symbols, which, &error);
                 answers.push(document);
                 lines.push_str(&line);
             }
         }
     }
-    if which.is_empty() {
+    if requests.is_empty() {
         lines.push_str("no matching decisions\n");
     }
     context.out.answer(|| Answers { answers, refused }, || lines)?;
@@ -235,8 +217,8 @@ fn answer_several(
     Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn refusal(symbols: Symbols, which: DecisionRef, failure: &Failure) -> (Sorted<Answer>, String) {
-    let problem = failure.problem();
+fn refusal(symbols: Symbols, which: DecisionRef, error: &OpsError) -> (Sorted<Answer>, String) {
+    let problem = Problem::from(error);
     let (message, code) = (sanitize(&problem.message), problem.code.as_str());
     let text = format!("{} {which}  {message} ({code})\n", symbols.success(false));
     let document =
@@ -249,7 +231,7 @@ pub(super) fn print_answer(
     context: &Context,
     session: &Session,
     answered: AnswerResult,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let (id, task) = (answered.decision.id, answered.decision.task);
     let can_undo = answered.action != "undo" && has_way_back(&answered);
     let text = line(context.out.symbols, &answered);
@@ -260,11 +242,10 @@ pub(super) fn print_answer(
     let back = format!("decisions undo {id}");
     let show = format!("show {task}");
     let next = [Some(show.as_str()), can_undo.then_some(back.as_str()), Some("decisions")];
-    context.out.next(&next.into_iter().flatten().collect::<Vec<_>>());
-    Ok(Exit::Done)
+    Ok(context.out.next(&next.into_iter().flatten().collect::<Vec<_>>()))
 }
 
-fn document(session: &Session, answered: AnswerResult) -> Result<Sorted<Answer>, Failure> {
+fn document(session: &Session, answered: AnswerResult) -> Result<Sorted<Answer>> {
     let AnswerResult { decision, action, applied } = answered;
     let view = tasks::view_of(session, applied.stored)?;
     let made = Box::new(TransitionResponse::made(&view, applied.entry.as_ref()));
@@ -278,7 +259,7 @@ pub(super) fn merge_message(
     session: &Session,
     answered: &AnswerResult,
     now: Instant,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>> {
     let stored = &answered.applied.stored;
     if stored.activity() != Some(Activity::Merge) {
         return Ok(None);

@@ -19,7 +19,7 @@ use crate::cli::output::{self, sanitize, sanitize_lines, section};
 use crate::cli::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_usage, local,
 };
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
@@ -42,7 +42,7 @@ const EXCERPT_CHARS: usize = 2_000;
 /// How many runs are shown.
 const RUNS: usize = 3;
 
-pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let question = decisions::question(&session, args.which, context.now)?;
     let diff = Diff::of(context, &question);
@@ -53,8 +53,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
         || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
-    context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
-    Ok(Exit::Done)
+    Ok(context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 /// The commands to suggest. A request for permission never suggests `allow` alone: the log comes

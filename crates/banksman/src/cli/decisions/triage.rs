@@ -19,7 +19,7 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::hints::phrase;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
@@ -41,7 +41,7 @@ const DIGITS: usize = 9;
 /// How much of a diff is shown.
 const DIFF_LINES: usize = 400;
 
-pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit> {
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(Failure::argument(
             "triage needs a terminal, because it reads single keys",
@@ -78,7 +78,7 @@ enum Next {
 
 impl Triage<'_> {
     /// Goes through the open decisions and returns how many are left.
-    fn answer_all(&mut self) -> Result<usize, Failure> {
+    fn answer_all(&mut self) -> Result<usize> {
         let now = self.session.now(clock::now())?;
         let mut items = decisions::inbox(self.session, self.context.project_flag.as_deref())?;
         items.retain(|item| !is_snoozed(item, now));
@@ -98,7 +98,7 @@ impl Triage<'_> {
     }
 
     /// Shows one decision until it is answered or skipped. Returns false if the person quits.
-    fn decide(&mut self, id: DecisionId) -> Result<bool, Failure> {
+    fn decide(&mut self, id: DecisionId) -> Result<bool> {
         let mut shows_page = true;
         loop {
             let question = self.question(id)?;
@@ -121,12 +121,12 @@ impl Triage<'_> {
         }
     }
 
-    fn question(&self, id: DecisionId) -> Result<DecisionDetail, Failure> {
+    fn question(&self, id: DecisionId) -> Result<DecisionDetail> {
         let which = DecisionRef::Decision(id);
         Ok(decisions::question(self.session, which, clock::now())?)
     }
 
-    fn act(&mut self, question: &DecisionDetail) -> Result<Next, Failure> {
+    fn act(&mut self, question: &DecisionDetail) -> Result<Next> {
         let id = question.item.decision.id;
         let key = loop {
             match self.keys.wait()? {
@@ -142,16 +142,10 @@ impl Triage<'_> {
             b'd' => self.diff(question),
             b'u' => self.undo(),
             b'h' => {
-                let snoozed = decisions::snooze(
-                    self.session,
-                    DecisionRef::Decision(id),
-                    SNOOZE,
-                    clock::now(),
-                );
-                self.report(
-                    snoozed.map(|_| format!("{id} is snoozed for {SNOOZE}")),
-                    Next::Decision,
-                )
+                let which = DecisionRef::Decision(id);
+                let snoozed = decisions::snooze(self.session, which, SNOOZE, clock::now());
+                let text = snoozed.map(|_| format!("{id} is snoozed for {SNOOZE}"));
+                self.report(text, Next::Decision)
             }
             b'1'..=b'9' => match question.offers.get(usize::from(key - b'1')) {
                 Some(offer) => self.answer(question, offer),
@@ -161,7 +155,7 @@ impl Triage<'_> {
         }
     }
 
-    fn answer(&mut self, question: &DecisionDetail, offer: &Offer) -> Result<Next, Failure> {
+    fn answer(&mut self, question: &DecisionDetail, offer: &Offer) -> Result<Next> {
         let id = question.item.decision.id;
         let mut note = None;
         if offer.needs_words() {
@@ -193,7 +187,7 @@ impl Triage<'_> {
         self.report(answered.map(|answered| line(symbols, &answered) + &more), Next::Decision)
     }
 
-    fn undo(&mut self) -> Result<Next, Failure> {
+    fn undo(&mut self) -> Result<Next> {
         let Some(id) = self.last.take() else {
             say(self.context, "there is no answer to undo")?;
             return Ok(Next::Keys);
@@ -208,27 +202,20 @@ impl Triage<'_> {
     }
 
     /// Prints the result. After a rejection the same decision stays open.
-    fn report(
-        &self,
-        done: Result<String, impl Into<Failure>>,
-        then: Next,
-    ) -> Result<Next, Failure> {
-        match done {
-            Ok(text) => {
-                say(self.context, text.trim_end())?;
-                Ok(then)
-            }
+    fn report(&self, done: Result<String, impl Into<Failure>>, then: Next) -> Result<Next> {
+        let (text, next) = match done {
+            Ok(text) => (text, then),
             Err(error) => {
                 let problem = error.into().problem();
                 let hint = problem.hint.map(|hint| format!("\n{}", sanitize(&phrase(&hint))));
-                let text = sanitize(&problem.message) + &hint.unwrap_or_default();
-                say(self.context, &text)?;
-                Ok(Next::Keys)
+                (sanitize(&problem.message) + &hint.unwrap_or_default(), Next::Keys)
             }
-        }
+        };
+        say(self.context, text.trim_end())?;
+        Ok(next)
     }
 
-    fn diff(&self, question: &DecisionDetail) -> Result<Next, Failure> {
+    fn diff(&self, question: &DecisionDetail) -> Result<Next> {
         let text = match Diff::of(self.context, question) {
             None => "there are no commits".to_owned(),
             Some(diff @ Diff::PullRequest(_)) => diff.command(),
@@ -259,6 +246,6 @@ fn keys_of(offers: &[Offer]) -> String {
     actions.chain(others.map(str::to_owned)).collect::<Vec<_>>().join("  ")
 }
 
-fn say(context: &Context, text: &str) -> Result<(), Failure> {
+fn say(context: &Context, text: &str) -> Result<()> {
     context.out.text(&format!("{text}\n"))
 }

@@ -5,7 +5,7 @@ use banksman_core::lifecycle::graph::graph;
 use clap::Args;
 
 use crate::cli::drawing::DrawingArgs;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::ops::tasks;
 
 /// Draw a lifecycle, or a task's lifecycle with its state marked
@@ -26,7 +26,7 @@ pub(in crate::cli) struct GraphArgs {
     drawing: DrawingArgs,
 }
 
-pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit> {
     let (lifecycle, current) = match (args.task, &args.name) {
         (Some(id), name) => {
             let stored = tasks::find(&context.session()?, id)?;

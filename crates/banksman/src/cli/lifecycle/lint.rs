@@ -10,7 +10,7 @@ use crate::api;
 use crate::api::lifecycle::LintedLifecycle;
 use crate::cli::output::sanitize_lines;
 use crate::cli::symbols::counted;
-use crate::cli::{Context, Exit, Failure, files};
+use crate::cli::{Context, Exit, Result, files};
 use crate::ops::library::Library;
 
 /// Check lifecycles
@@ -33,7 +33,7 @@ pub(in crate::cli) struct LintArgs {
 /// A checked lifecycle and its problems.
 type Linted = (String, Option<Box<Problems>>);
 
-pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     let library = context.library();
     let subjects = if args.subjects.is_empty() {
         library.names()?.into_iter().map(|(name, _)| name).collect()
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
     Ok(if all_ok { Exit::Done } else { Exit::Findings })
 }
 
-fn lint(library: &Library, name: String) -> Result<Linted, Failure> {
+fn lint(library: &Library, name: String) -> Result<Linted> {
     let found = match files::is_yaml(&name) {
         true => library.check_file(Path::new(&name)),
         false => library.definition(&name),

@@ -6,7 +6,7 @@ use clap::Args;
 use crate::api::lifecycle::{Lifecycle as LifecycleDocument, SettingValue};
 use crate::cli::output::{Cell, sanitize, section};
 use crate::cli::symbols::style;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 
 /// Show a lifecycle: its states, transitions, roles, fields and settings
 #[derive(Debug, Args)]
@@ -20,13 +20,14 @@ pub(in crate::cli) struct ShowArgs {
     name: String,
 }
 
-pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let definition = context.library().definition(&args.name)?;
     let lifecycle = &definition.lifecycle;
     context.out.answer(|| LifecycleDocument::new(lifecycle), || text(context, lifecycle))?;
     let id = &lifecycle.id;
-    context.out.next(&[&format!("lifecycle graph {id}"), &format!("add 'TITLE' --lifecycle {id}")]);
-    Ok(Exit::Done)
+    Ok(context
+        .out
+        .next(&[&format!("lifecycle graph {id}"), &format!("add 'TITLE' --lifecycle {id}")]))
 }
 
 fn text(context: &Context, lifecycle: &Lifecycle) -> String {

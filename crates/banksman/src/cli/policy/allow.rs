@@ -5,7 +5,7 @@ use clap::Args;
 use crate::api::policy::Granted;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::decisions::DecisionRef;
 use crate::ops::policy;
 
@@ -29,7 +29,7 @@ pub(in crate::cli) struct AllowArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let allowed = policy::allow(&session, args.which, args.note.as_deref(), context.now)?;
     let answered = allowed.answered.as_ref().map(|answered| answered.action.as_str());

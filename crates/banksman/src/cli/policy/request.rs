@@ -11,7 +11,7 @@ use super::show::policy_here;
 use crate::api::policy::Requested;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize_lines;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::config::{EnvVars, Environment};
 use crate::mcp::{Permission, RunFolder};
 use crate::ops::policy::{self, PermissionResult};
@@ -39,7 +39,7 @@ pub(in crate::cli) struct RequestArgs {
     actor: ActorArgs,
 }
 
-pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit> {
     let action = args.action.action();
     let environment = Environment::of_process()?;
     let run = environment.run();
@@ -70,7 +70,7 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit, Failure
     }
 }
 
-fn said(context: &Context, request: Option<&str>) -> Result<Exit, Failure> {
+fn said(context: &Context, request: Option<&str>) -> Result<Exit> {
     context.out.answer(
         || Requested::new(request),
         || match request {

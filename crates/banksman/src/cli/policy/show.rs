@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use banksman_core::lifecycle::problem::Problems;
 use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
 
@@ -11,7 +10,7 @@ use super::ActionArgs;
 use crate::api::Sorted;
 use crate::api::policy::{Classified, LintedPolicy};
 use crate::cli::output::{sanitize, sanitize_lines, table};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 
 /// List the rules in effect and where they come from
 #[derive(Debug, Args)]
@@ -52,13 +51,13 @@ pub(in crate::cli) struct TestArgs {
     rank: Rank,
 }
 
-pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit> {
     let policy = policy_here(context)?;
     context.out.answer(|| Sorted(&policy), || listed(&policy))
 }
 
 /// The policy in effect here.
-pub(super) fn policy_here(context: &Context) -> Result<Policy, Failure> {
+pub(super) fn policy_here(context: &Context) -> Result<Policy> {
     let policy = context.config.agents.policy.read().map_err(|problems| {
         Failure::input(problems.to_string(), "docs/policy.md shows every key")
     })?;
@@ -90,7 +89,7 @@ fn listed(policy: &Policy) -> String {
     )
 }
 
-pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
+pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit> {
     let own = &context.config.agents.policy;
     let path = args.file.as_ref().unwrap_or(&own.path);
     let problems = match &args.file {
@@ -102,18 +101,12 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit, Failure> 
     };
     context.out.answer(
         || LintedPolicy::new(path.display().to_string(), problems.as_ref()),
-        || {
-            problems
-                .as_ref()
-                .map(Problems::to_string)
-                .map(|text| sanitize_lines(&text))
-                .unwrap_or_default()
-        },
+        || problems.iter().map(|found| sanitize_lines(&found.to_string())).collect(),
     )?;
     Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
 }
 
-pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> {
+pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit> {
     let policy = policy_here(context)?;
     let root = context.config.root.display().to_string();
     let verdict = policy.assess(&args.action.action(), &root);

@@ -7,7 +7,7 @@ use super::origin;
 use crate::api::prompt::{Cut, RenderedPrompt};
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::{self, PreviewRequest, PromptPreview};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 
 /// Print the exact prompt that an agent would get for a task now
 ///
@@ -31,7 +31,7 @@ pub(in crate::cli) struct RenderArgs {
     worker: Option<String>,
 }
 
-pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit> {
     let wish = PreviewRequest { role: args.role.clone(), worker: args.worker.clone() };
     let rendered = up::preview(context, args.task, &wish)?;
     let told = &rendered.prompt;

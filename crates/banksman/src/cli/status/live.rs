@@ -10,7 +10,7 @@ use rustix::termios::tcgetwinsize;
 
 use super::text;
 use crate::cli::terminal::{CTRL_C, Keys, Pressed};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::status::{self, StatusPage};
@@ -25,7 +25,7 @@ const HOME_INTERVAL: Duration = Duration::from_secs(60);
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-pub(super) fn watch(context: &Context, session: &Session) -> Result<Exit, Failure> {
+pub(super) fn watch(context: &Context, session: &Session) -> Result<Exit> {
     let mut view = View::new(context, session)?;
     let keys = Keys::new()?;
     let _screen = Screen::enter()?;
@@ -48,14 +48,14 @@ struct View {
 }
 
 impl View {
-    fn new(context: &Context, session: &Session) -> Result<Self, Failure> {
+    fn new(context: &Context, session: &Session) -> Result<Self> {
         let (mark, now) = (session.mark(), clock::monotonic());
         let page = status::page(session, &context.config.agents)?;
         Ok(Self { mark, page, store_read_at: now, home_read_at: now, drawn: String::new() })
     }
 
     /// Redraws if something has changed.
-    fn refresh(&mut self, context: &Context, session: &Session) -> Result<(), Failure> {
+    fn refresh(&mut self, context: &Context, session: &Session) -> Result<()> {
         let (now, agents) = (clock::monotonic(), &context.config.agents);
         let has_changed = session.wait(self.mark, Duration::ZERO) == Waited::Notified;
         if has_changed || now.duration_since(self.store_read_at) > STORE_INTERVAL {
@@ -114,7 +114,7 @@ fn cut(line: &str, columns: usize) -> String {
 }
 
 /// Writes the complete frame at once over the old one, so that nothing flickers.
-fn draw(context: &Context, frame: &str) -> Result<(), Failure> {
+fn draw(context: &Context, frame: &str) -> Result<()> {
     let is_plain = context.out.color == anstream::ColorChoice::Never
         || anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never;
     let frame = if is_plain { without_colours(frame) } else { frame.to_owned() };
@@ -149,7 +149,7 @@ fn size() -> (usize, usize) {
 struct Screen;
 
 impl Screen {
-    fn enter() -> Result<Self, Failure> {
+    fn enter() -> Result<Self> {
         say(ENTER).map(|()| Self)
     }
 }
@@ -161,7 +161,7 @@ impl Drop for Screen {
     }
 }
 
-fn say(sequence: &str) -> Result<(), Failure> {
+fn say(sequence: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(sequence.as_bytes());
     written.and_then(|()| stdout.flush()).map_err(Failure::Output)

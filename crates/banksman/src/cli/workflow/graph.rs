@@ -11,7 +11,7 @@ use clap::Args;
 use super::{ParamArgs, project_here};
 use crate::cli::drawing::DrawingArgs;
 use crate::cli::symbols::format_span;
-use crate::cli::{Context, Exit, Failure, files};
+use crate::cli::{Context, Exit, Failure, Result, files};
 use crate::ops::workflows::{self, WorkflowStatus, is_manual_step};
 use crate::store::Stored;
 
@@ -34,12 +34,12 @@ pub(in crate::cli) struct GraphArgs {
     drawing: DrawingArgs,
 }
 
-pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &GraphArgs) -> Result<Exit> {
     let (flow, marks) = subject(context, args)?;
     args.drawing.draw(context, &graph(&flow, &marks))
 }
 
-fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks), Failure> {
+fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks)> {
     let params = args.params.params()?;
     if let Some(file) = args.subject.as_deref().filter(|word| files::is_yaml(word)) {
         let mut flows = workflows::load(&[PathBuf::from(file)], &params)?;

@@ -10,7 +10,7 @@ use crate::api;
 use crate::api::workflow::LintedFile;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::symbols::counted;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check workflow files
@@ -36,7 +36,7 @@ pub(in crate::cli) struct LintArgs {
     strict: bool,
 }
 
-pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     let config = &context.config;
     let subject = match &args.files[..] {
         [] => LintTarget::Repository { root: &config.root, folder: &config.folder },

@@ -6,7 +6,7 @@ use super::{WhichArgs, project_here};
 use crate::api::workflow::Next;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
 
@@ -28,7 +28,7 @@ pub(in crate::cli) struct NextArgs {
     known: Vec<String>,
 }
 
-pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     let session = context.session()?;
     let project = project_here(context, &session)?;
     let found = workflows::find(&session, project.as_deref(), args.which.workflow.as_deref())?;

@@ -9,7 +9,7 @@ use super::project_here;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::moves::show;
 use crate::cli::up::{follow_up, follow_up_until};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::problem::Problem;
@@ -74,7 +74,7 @@ impl ValueEnum for ReportedOutcome {
     }
 }
 
-pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let project = project_here(context, &session)?;
     let step =
@@ -147,7 +147,7 @@ fn wait_for_check(
     context: &Context,
     session: &Session,
     said: &Applied,
-) -> Result<Option<ManualCheck>, Failure> {
+) -> Result<Option<ManualCheck>> {
     let mut seen = None;
     follow_up_until(context, session, || {
         seen = workflows::look_at(session, said)?;

@@ -17,7 +17,7 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize;
 use crate::cli::symbols::{counted, first_line, local_time};
 use crate::cli::up::{DriveEnd, drive, follow_up};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::ops::{Session, tasks};
@@ -57,7 +57,7 @@ pub(in crate::cli) struct RunArgs {
     key: Option<String>,
 }
 
-pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit> {
     let flows = workflows::load(&args.files.files, &args.files.params.params()?)?;
     let session = context.session_or_new(&ActorArgs::default())?;
     let project = context.project(&session)?;
@@ -121,16 +121,17 @@ fn exit(standings: &[WorkflowStatus]) -> Exit {
 
 fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
     let over = standings.iter().all(|standing| standing.workflow.state().terminal);
-    match (over, args.manual, args.detach) {
-        (true, _, _) => context.out.next(&["workflow status"]),
-        (false, true, _) => context.out.next(&["workflow next"]),
-        (false, false, true) => context.out.next(&["up", "workflow status"]),
-        (false, false, false) => context.out.next(&["workflow next", "up"]),
-    }
+    let next: &[&str] = match (over, args.manual, args.detach) {
+        (true, _, _) => &["workflow status"],
+        (false, true, _) => &["workflow next"],
+        (false, false, true) => &["up", "workflow status"],
+        (false, false, false) => &["workflow next", "up"],
+    };
+    context.out.next(next);
 }
 
 /// Works until the workflow has ended or waits for a person.
-fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Result<(), Failure> {
+fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Result<()> {
     let mut log = ProgressLog::default();
     let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
     let end = drive(context, session, || {
@@ -199,7 +200,7 @@ impl ProgressLog {
         context: &Context,
         session: &Session,
         steps: &BTreeMap<TaskId, Stored>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut lines = Vec::new();
         for step in steps.values() {
             let entries = self.new_records(session, step)?;
@@ -228,7 +229,7 @@ impl ProgressLog {
         &mut self,
         session: &Session,
         stored: &Stored,
-    ) -> Result<Vec<(Instant, i64, Record)>, Failure> {
+    ) -> Result<Vec<(Instant, i64, Record)>> {
         let printed = self.printed.entry(stored.task.id).or_insert(1);
         if *printed >= stored.task.version {
             return Ok(Vec::new());
@@ -239,7 +240,7 @@ impl ProgressLog {
     }
 
     /// A line for each run of a reviewer that gave no answer.
-    fn missed_answers(&mut self, session: &Session, step: &Stored) -> Result<Vec<Line>, Failure> {
+    fn missed_answers(&mut self, session: &Session, step: &Stored) -> Result<Vec<Line>> {
         let mut reviews = self.reviews.remove(&step.task.id).unwrap_or_default();
         tasks::refresh_children(session, step.task.id, &mut reviews)?;
         let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 
 /// The documentation has the same text; a test compares them.
 const SCHEMA: &str = include_str!("../../../workflow.schema.json");
@@ -17,7 +17,7 @@ const SCHEMA: &str = include_str!("../../../workflow.schema.json");
 ")]
 pub(in crate::cli) struct SchemaArgs {}
 
-pub(super) fn run(context: &Context, _: &SchemaArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, _: &SchemaArgs) -> Result<Exit> {
     context.out.text(SCHEMA)?;
     Ok(Exit::Done)
 }

@@ -10,7 +10,7 @@ use super::ParamArgs;
 use crate::api::workflow::Simulation;
 use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{counted, format_cost, format_span};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, Result};
 use crate::ops::Session;
 use crate::ops::workflows::{self, Simulated, Verdicts};
 
@@ -62,7 +62,7 @@ fn verdict(text: &str) -> Result<(String, GateVerdict), String> {
     Ok((gate.to_owned(), verdict))
 }
 
-pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit> {
     let flow = workflows::load(std::slice::from_ref(&args.file), &args.params.params()?)?.remove(0);
     let verdicts = match (args.fail, args.random) {
         (true, _) => Verdicts::Fail,
@@ -85,7 +85,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
 }
 
 /// Past runs are optional: before the first run there is no store.
-fn store_if_any(context: &Context) -> Result<Option<Session>, Failure> {
+fn store_if_any(context: &Context) -> Result<Option<Session>> {
     match context.session() {
         Ok(session) => Ok(Some(session)),
         Err(Failure::NoStore(_) | Failure::NoHome) => Ok(None),

@@ -9,7 +9,7 @@ use crate::api;
 use crate::api::workflow::{ListedWorkflow, Workflow};
 use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Result};
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, WorkflowStatus, failures};
@@ -48,7 +48,7 @@ pub(super) enum Extent {
     Full,
 }
 
-pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit> {
     let session = context.session()?;
     if args.all {
         return all(context);
@@ -68,7 +68,7 @@ pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-fn all(context: &Context) -> Result<Exit, Failure> {
+fn all(context: &Context) -> Result<Exit> {
     let session = context.session()?;
     let project = project_here(context, &session)?;
     let found = workflows::recent(&session, project.as_deref())?;
