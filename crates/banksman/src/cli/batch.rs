@@ -168,10 +168,8 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit> {
 
 fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit> {
     let Some(batch) = batch else {
-        return Err(Failure::argument(
-            format!("there is no batch `{name}`"),
-            format!("create it: banksman batch create {name}"),
-        ));
+        let hint = format!("create it: banksman batch create {name}");
+        return Err(Failure::argument(format!("there is no batch `{name}`"), hint));
     };
     context.out.answer(|| BatchDocument::new(batch), || rows(std::slice::from_ref(batch)))?;
     Ok(context.out.next(&["batch list"]))

@@ -81,8 +81,8 @@ impl Context {
         Principal::outside(self.config.actor.clone())
     }
 
-    /// Inside a run the caller is the run, whatever role is given.
-    fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session> {
+    /// Opens or creates a store. Inside a run the caller is the run, whatever role is given.
+    pub(super) fn admit(&self, target: &Target, given: &ActorArgs) -> Result<Session> {
         let config = &self.config;
         let options = Options {
             busy_timeout: config.busy_timeout,

@@ -183,7 +183,7 @@ fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Ru
     let flags = Flags::from([("store", store)]);
     let config = config::resolve(&flags, &environment, repo)?;
     let own = Context { config, out: context.out, now: context.now, project_flag: None };
-    let session = own.session_or_new(&ActorArgs { actor: Some(Actor::human("you")) })?;
+    let session = own.admit(&own.target()?, &ActorArgs { actor: Some(Actor::human("you")) })?;
     let mut runtime = Runtime::of(&own.config, session.engine_store()?)?;
     // The demo must not take an hour: it retries failures at once.
     runtime.engine_config.policy = RetryPolicy::default().with_delay_cap(Span(1_500));

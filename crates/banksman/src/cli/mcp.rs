@@ -22,10 +22,8 @@ pub(super) struct McpArgs {}
 pub(super) fn run(_: &McpArgs) -> Result<Exit> {
     let environment = Environment::of_process()?;
     let Some(folder) = environment.get(EnvVars::RUN_FOLDER).map(PathBuf::from) else {
-        return Err(Failure::argument(
-            format!("no run to serve: {} is not set", EnvVars::RUN_FOLDER),
-            "the agent of a run starts this command",
-        ));
+        let message = format!("no run to serve: {} is not set", EnvVars::RUN_FOLDER);
+        return Err(Failure::argument(message, "the agent of a run starts this command"));
     };
     if !folder.is_dir() {
         return Err(Failure::file("open", &folder)(io::ErrorKind::NotADirectory.into()));

@@ -112,10 +112,9 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let schema = built_in.and_then(|built_in| built_in.schema);
     if args.schema {
         let Some(schema) = schema else {
-            return Err(Failure::argument(
-                format!("the prompt `{}` has no answer schema", sanitize(&args.name)),
-                "`banksman prompts list` shows which prompts have one",
-            ));
+            let message = format!("the prompt `{}` has no answer schema", sanitize(&args.name));
+            let hint = "`banksman prompts list` shows which prompts have one";
+            return Err(Failure::argument(message, hint));
         };
         context.out.answer(|| schema.value(), || schema.text.to_owned())?;
         return Ok(Exit::Done);

@@ -67,10 +67,8 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit> {
     let session = context.session()?;
     if let Some(name) = &args.forget {
         if !capacity::forget_machine(&session, name)? {
-            return Err(Failure::argument(
-                format!("no machine `{name}` is known to this store"),
-                "`banksman workers` lists the machines",
-            ));
+            let message = format!("no machine `{name}` is known to this store");
+            return Err(Failure::argument(message, "`banksman workers` lists the machines"));
         }
         context.out.say(&format!(
             "removed {name}; other machines take over its runs when their leases expire"
@@ -126,10 +124,9 @@ fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
 fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit> {
     let name = &args.name;
     if !capacity::resume_account(&context.session()?, name)? {
-        return Err(Failure::argument(
-            format!("the account `{name}` was never paused"),
-            "`banksman accounts list` lists the accounts that were",
-        ));
+        let message = format!("the account `{name}` was never paused");
+        let hint = "`banksman accounts list` lists the accounts that were";
+        return Err(Failure::argument(message, hint));
     }
     context.out.answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))
 }

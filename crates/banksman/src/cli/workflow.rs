@@ -17,7 +17,7 @@ use clap::Args;
 use super::{Context, Failure, Result};
 use crate::ops::Session;
 use crate::ops::projects;
-use crate::ops::workflows::Params;
+use crate::ops::workflows::{self, Params, WorkflowStatus};
 
 commands! {
     /// Check, simulate and run workflows: files of steps and gates
@@ -63,16 +63,12 @@ impl ParamArgs {
         let mut params = Params::new();
         for given in &self.params {
             let Some((name, value)) = given.split_once('=') else {
-                return Err(Failure::argument(
-                    format!("`{given}` is not of the form NAME=VALUE"),
-                    "write --param NAME=VALUE",
-                ));
+                let message = format!("`{given}` is not of the form NAME=VALUE");
+                return Err(Failure::argument(message, "write --param NAME=VALUE"));
             };
             if params.insert(name.to_owned(), value.into()).is_some() {
-                return Err(Failure::argument(
-                    format!("the parameter `{name}` appears twice"),
-                    "keep one of them",
-                ));
+                let message = format!("the parameter `{name}` appears twice");
+                return Err(Failure::argument(message, "keep one of them"));
             }
         }
         Ok(params)
@@ -97,6 +93,13 @@ struct FileArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     params: ParamArgs,
+}
+
+/// The state of a started workflow: the named one, or the last one of this project.
+fn standing(context: &Context, session: &Session, name: Option<&str>) -> Result<WorkflowStatus> {
+    let project = project_here(context, session)?;
+    let found = workflows::find(session, project.as_deref(), name)?;
+    Ok(workflows::standing(session, found)?)
 }
 
 /// The project of the current folder: step ids such as `X-1` repeat across repositories. None

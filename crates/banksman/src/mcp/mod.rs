@@ -14,7 +14,7 @@ use std::io::{self, BufRead, Read, Write};
 
 use banksman_core::limits::TOOL_MESSAGE_BYTES;
 
-pub use run_folder::{Permission, RunFolder};
+pub use run_folder::RunFolder;
 
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {

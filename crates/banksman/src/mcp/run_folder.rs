@@ -27,14 +27,6 @@ const GUARD_FILE: &str = "guard.json";
 /// The largest policy file, with a reason for each rule.
 const GUARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The answer to a request for permission.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Permission {
-    GoOn,
-    /// The question, which a person must answer now.
-    Asked(String),
-}
-
 #[derive(Debug)]
 pub struct RunFolder {
     folder: PathBuf,
@@ -87,18 +79,20 @@ impl RunFolder {
 
     /// Checks whether an action needs permission, and if so records the question for a person. The
     /// error is for the agent.
-    pub fn request_permission(&self, action: &Action, words: &str) -> Result<Permission, String> {
+    pub fn request_permission(
+        &self,
+        action: &Action,
+        words: &str,
+    ) -> Result<Option<String>, String> {
         // A run may have no policy.
         let guard: Option<PolicyGuard> = self
             .read(GUARD_FILE, GUARD_BYTES)
             .map_err(|error| format!("failed to read the policy: {error}"))?;
-        let Some(guard) = guard else { return Ok(Permission::GoOn) };
-        let Some(request) = guard.stops(std::slice::from_ref(action)) else {
-            return Ok(Permission::GoOn);
-        };
+        let request = guard.and_then(|guard| guard.stops(std::slice::from_ref(action)));
+        let Some(request) = request else { return Ok(None) };
         let question = request.with_words(words).to_string();
         self.report(&AgentReport::NeedsPerson { question: question.clone() })?;
-        Ok(Permission::Asked(question))
+        Ok(Some(question))
     }
 
     /// None if the run has no such file: then the prompt says everything.

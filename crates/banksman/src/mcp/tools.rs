@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::rpc::{Given, Refusal, WRONG_PARAMS, members};
-use super::run_folder::{Permission, RunFolder};
+use super::run_folder::RunFolder;
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
@@ -195,8 +195,8 @@ fn request_permission(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
         (_, _, _) => return Err("give exactly one of `command`, `path` and `tool`".to_owned()),
     };
     Ok(match run.request_permission(&action, &reason)? {
-        Permission::GoOn => "Continue: it needs no approval, or already has it.".to_owned(),
-        Permission::Asked(question) => format!(
+        None => "Continue: it needs no approval, or already has it.".to_owned(),
+        Some(question) => format!(
             "Do not do it now. A person will be asked:\n{question}\nEnd your turn; you will be started again with the answer."
         ),
     })

@@ -43,10 +43,9 @@ const DIFF_LINES: usize = 400;
 
 pub(super) fn run(context: &Context, args: &TriageArgs) -> Result<Exit> {
     if context.out.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err(Failure::argument(
-            "triage needs a terminal, because it reads single keys",
-            "`banksman decisions --json` lists the decisions for scripts",
-        ));
+        let hint = "`banksman decisions --json` lists the decisions for scripts";
+        let message = "triage needs a terminal, because it reads single keys";
+        return Err(Failure::argument(message, hint));
     }
     let session = context.session_as(&args.actor)?;
     decisions::require_person(&session, context.now)?;

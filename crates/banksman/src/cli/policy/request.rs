@@ -13,7 +13,7 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize_lines;
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::config::{EnvVars, Environment};
-use crate::mcp::{Permission, RunFolder};
+use crate::mcp::RunFolder;
 use crate::ops::policy::{self, PermissionResult};
 
 /// Request a permission before an action
@@ -49,20 +49,11 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit> {
         && args.task.is_none_or(|task| Some(task) == own)
     {
         let run = RunFolder::open(Path::new(folder), run.as_deref())?;
-        let permission = run
-            .request_permission(&action, &args.why)
-            .map_err(|message| Failure::input(message, String::new()))?;
-        return match permission {
-            Permission::GoOn => said(context, None),
-            Permission::Asked(request) => said(context, Some(&request)),
-        };
+        let asked = run.request_permission(&action, &args.why);
+        return said(context, asked.map_err(|message| Failure::input(message, ""))?.as_deref());
     }
-    let Some(task) = args.task else {
-        return Err(Failure::argument(
-            "no task given",
-            "name it with --task; inside a run it is the run's task",
-        ));
-    };
+    let hint = "name it with --task; inside a run it is the run's task";
+    let task = args.task.ok_or_else(|| Failure::argument("no task given", hint))?;
     let (session, what) = (context.session_as(&args.actor)?, (&action, args.why.as_str()));
     match policy::ask(&session, policy_here(context)?, task, what, context.now)? {
         PermissionResult::GoOn => said(context, None),

@@ -8,7 +8,7 @@ use banksman_core::workflow::Workflow;
 use banksman_core::workflow::graph::{StepMark, StepMarks, graph};
 use clap::Args;
 
-use super::{ParamArgs, project_here};
+use super::{ParamArgs, standing};
 use crate::cli::drawing::DrawingArgs;
 use crate::cli::symbols::format_span;
 use crate::cli::{Context, Exit, Failure, Result, files};
@@ -52,9 +52,7 @@ fn subject(context: &Context, args: &GraphArgs) -> Result<(Workflow, StepMarks)>
         ));
     }
     let session = context.session()?;
-    let project = project_here(context, &session)?;
-    let found = workflows::find(&session, project.as_deref(), args.subject.as_deref())?;
-    let WorkflowStatus { steps, flow, .. } = workflows::standing(&session, found)?;
+    let WorkflowStatus { steps, flow, .. } = standing(context, &session, args.subject.as_deref())?;
     let mark = |(stored, id): (&Stored, &String)| (id.clone(), mark(stored, context.now));
     let marks = steps.iter().zip(flow.steps.iter().map(|step| &step.id)).map(mark).collect();
     Ok((flow, marks))

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{WhichArgs, project_here};
+use super::{WhichArgs, standing};
 use crate::api::workflow::Next;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
@@ -30,12 +30,10 @@ pub(in crate::cli) struct NextArgs {
 
 pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     let session = context.session()?;
-    let project = project_here(context, &session)?;
-    let found = workflows::find(&session, project.as_deref(), args.which.workflow.as_deref())?;
-    let id = found.task.id;
-    let mut standing = workflows::standing(&session, found)?;
+    let mut standing = standing(context, &session, args.which.workflow.as_deref())?;
     if standing.is_manual() {
         follow_up(context, &session)?;
+        let id = standing.workflow.task.id;
         standing = workflows::standing(&session, tasks::find(&session, id)?)?;
     }
     let mut todos = workflows::next(&standing);

@@ -4,12 +4,13 @@ use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
 use clap::Args;
 
-use super::{WhichArgs, project_here};
+use super::{WhichArgs, project_here, standing};
 use crate::api;
 use crate::api::workflow::{ListedWorkflow, Workflow};
 use crate::cli::output::{Cell, sanitize, table};
 use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
 use crate::cli::{Context, Exit, Result};
+use crate::ops::Session;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, WorkflowStatus, failures};
@@ -51,27 +52,22 @@ pub(super) enum Extent {
 pub(super) fn run(context: &Context, args: &StatusArgs) -> Result<Exit> {
     let session = context.session()?;
     if args.all {
-        return all(context);
+        return all(context, &session);
     }
-    let project = project_here(context, &session)?;
-    let found = workflows::find(&session, project.as_deref(), args.which.workflow.as_deref())?;
-    let standing = workflows::standing(&session, found)?;
+    let standing = standing(context, &session, args.which.workflow.as_deref())?;
     let extent = if args.full { Extent::Full } else { Extent::Folded };
     context.out.answer(|| Workflow::new(&standing), || render(context, &standing, extent))?;
     let id = standing.workflow.task.id;
     let (next, graph) = (format!("workflow next {id}"), format!("workflow graph {id}"));
-    if standing.workflow.state().terminal {
-        context.out.next(&[&graph]);
-    } else {
-        context.out.next(&[&next, &graph]);
-    }
-    Ok(Exit::Done)
+    Ok(match standing.workflow.state().terminal {
+        true => context.out.next(&[&graph]),
+        false => context.out.next(&[&next, &graph]),
+    })
 }
 
-fn all(context: &Context) -> Result<Exit> {
-    let session = context.session()?;
-    let project = project_here(context, &session)?;
-    let found = workflows::recent(&session, project.as_deref())?;
+fn all(context: &Context, session: &Session) -> Result<Exit> {
+    let project = project_here(context, session)?;
+    let found = workflows::recent(session, project.as_deref())?;
     let row = |stored: &Stored| {
         let state = stored.state();
         [
