@@ -2,8 +2,9 @@
 
 use banksman_core::time::Instant;
 
-use super::conn::{Conn, Row};
+use super::conn::{DbError, Row};
 use super::notices::{NewNotice, NoticeKind, write_notice};
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// Accounts that one query reads.
@@ -33,55 +34,45 @@ pub struct PauseRequest {
 
 impl Store {
     pub fn accounts(&self) -> Result<Vec<(String, AccountRow)>, StoreError> {
-        self.read(|conn| {
-            conn.query(sql::ACCOUNTS, &[ACCOUNTS.into()])?.iter().map(account).collect()
-        })
+        self.rows(sql::ACCOUNTS, &params![ACCOUNTS], account)
     }
 
     /// Ends a pause for a person, without a probe. Returns whether the account has a row.
     pub fn resume_account(&self, name: &str) -> Result<bool, StoreError> {
-        let name = [name.into()];
-        self.write(move |conn| {
-            conn.notify();
-            Ok(!conn.query(sql::RESUME_ACCOUNT, &name)?.is_empty())
+        let name = params![name];
+        self.write(move |tx| {
+            tx.notify();
+            tx.has(sql::RESUME_ACCOUNT, &name)
         })
     }
 
     /// Ends the pauses that are due, each once, with a notice. Then one run probes the account.
     pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
-        self.write(move |conn| {
-            let rows = conn.query(sql::END_PAUSES, &[now.0.into()])?;
-            let names: Result<Vec<String>, _> =
-                rows.iter().map(|row| row.text(0).map(str::to_owned)).collect();
-            let mut names = names?;
+        self.write(move |tx| {
+            let mut names: Vec<String> =
+                tx.all(sql::END_PAUSES, &params![now], |row| row.get(0))?;
             names.sort();
             for name in &names {
                 let text = format!("the pause of account {name} is over; one run tries first");
                 let notice = NewNotice::new(NoticeKind::AccountResumed, None, text);
-                write_notice(conn, &notice, now)?;
+                write_notice(tx, &notice, now)?;
             }
             Ok(names)
         })
     }
 }
 
-pub(super) fn pause(conn: &mut dyn Conn, pause: &PauseRequest) -> Result<(), StoreError> {
+pub(super) fn pause(tx: &mut Tx<'_>, pause: &PauseRequest) -> Result<(), StoreError> {
     let reason: String = pause.reason.chars().take(REASON_CHARS).collect();
-    let columns = [
-        pause.account.as_str().into(),
-        pause.until.0.into(),
-        reason.into(),
-        i64::from(pause.hits).into(),
-    ];
-    Ok(conn.write(sql::PAUSE_ACCOUNT, &columns)?)
+    tx.write(sql::PAUSE_ACCOUNT, &params![&pause.account, pause.until, reason, pause.hits])
 }
 
-pub(super) fn account(row: &Row) -> Result<(String, AccountRow), StoreError> {
+pub(super) fn account(row: &Row) -> Result<(String, AccountRow), DbError> {
     let account = AccountRow {
-        paused_until: row.opt_int(1)?.map(Instant),
-        reason: row.text(2)?.to_owned(),
+        paused_until: row.get(1)?,
+        reason: row.get(2)?,
         hits: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
-        probing: row.int(4)? != 0,
+        probing: row.get(4)?,
     };
-    Ok((row.text(0)?.to_owned(), account))
+    Ok((row.get(0)?, account))
 }

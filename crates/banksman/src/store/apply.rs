@@ -10,20 +10,21 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::machine::{
     self, Actor, Broken, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
-    StepResult, TaskUpdate,
+    StepResult, Task, TaskUpdate,
 };
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
 use super::batches::ensure_batch;
-use super::conn::{Conn, DbError, Value};
-use super::definitions::{Definition, Definitions};
+use super::conn::Value;
+use super::definitions::Definition;
 use super::follow::follow_up;
 use super::invariant::check_step;
 use super::notices::{NewNotice, write_notice};
-use super::row::{Stored, changing, is_damage, json, lifecycle_version, stored};
+use super::row::{Stored, changing, json};
 use super::spent::end_run;
+use super::tx::{Tx, params, unless_damaged};
 use super::{Store, StoreError, query, sql};
 
 /// Makes a request repeatable: the second time returns the first answer.
@@ -84,11 +85,7 @@ pub struct Applied {
 
 impl Store {
     pub fn add(&self, add: Add, now: Instant) -> Result<Applied, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        let applied = self.retry_if_taken(move |store| {
-            let (add, definitions) = (add.clone(), Arc::clone(&definitions));
-            store.write(move |conn| add_in(conn, &definitions, &add, now))
-        })?;
+        let applied = self.write_keyed(move |tx| add_in(tx, &add, now))?;
         // The answer to a repeated request has the lifecycle of the task, which may be an older one.
         self.definitions.remember(&applied.stored.lifecycle);
         Ok(applied)
@@ -115,9 +112,16 @@ impl Store {
         now: Instant,
         tell: impl Fn(&Applied) -> Option<NewNotice> + Clone + Send + 'static,
     ) -> Result<Applied, StoreError> {
-        let epoch = epoch_of(&event);
-        self.fenced(id, epoch, now, move |store| {
-            store.attempt(id, &event, key.as_ref(), now, tell.clone())
+        self.fenced(id, epoch_of(&event), now, move |tx| {
+            let old = tx.load_for_update(id)?;
+            if let Some(replay) = replay(tx, key.as_ref())? {
+                return Ok(replay);
+            }
+            let applied = apply_to(tx, old, &event, key.as_ref(), now)?;
+            if let Some(notice) = tell(&applied) {
+                write_notice(tx, &notice, now)?;
+            }
+            Ok(applied)
         })
     }
 
@@ -127,53 +131,18 @@ impl Store {
         id: TaskId,
         epoch: Option<i64>,
         now: Instant,
-        attempt: impl Fn(&Self) -> Result<Applied, StoreError>,
+        job: impl FnMut(&mut Tx<'_>) -> Result<Applied, StoreError> + Clone + Send + 'static,
     ) -> Result<Applied, StoreError> {
-        let applied = self.retry_if_taken(attempt);
+        let applied = self.write_keyed(job);
         if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
             && rejected.why == RejectReason::StaleLease
         {
             // Once for each epoch, so that a writer that repeats it does not fill the history.
             let text = format!("came-late-{id}-{epoch}");
-            let (event, key) = (Event::StaleWrite { epoch }, IdempotencyKey::new(&text, &text));
-            self.retry_if_taken(|store| store.attempt(id, &event, Some(&key), now, |_| None))?;
+            let key = IdempotencyKey::new(&text, &text);
+            self.apply(id, Event::StaleWrite { epoch }, Some(key), now)?;
         }
         applied
-    }
-
-    fn attempt(
-        &self,
-        id: TaskId,
-        event: &Event,
-        key: Option<&IdempotencyKey>,
-        now: Instant,
-        tell: impl Fn(&Applied) -> Option<NewNotice> + Send + 'static,
-    ) -> Result<Applied, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        let (event, key) = (event.clone(), key.cloned());
-        self.write(move |conn| {
-            let old = load_for_update(conn, &definitions, id)?;
-            if let Some(replay) = replay(conn, &definitions, key.as_ref())? {
-                return Ok(replay);
-            }
-            let applied = apply_to(conn, &definitions, old, &event, key.as_ref(), now)?;
-            if let Some(notice) = tell(&applied) {
-                write_notice(conn, &notice, now)?;
-            }
-            Ok(applied)
-        })
-    }
-
-    /// Repeats a write after a unique violation. Two writers with one key may both find it free;
-    /// the loser then finds the winner's row.
-    pub(super) fn retry_if_taken<T>(
-        &self,
-        attempt: impl Fn(&Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        match attempt(self) {
-            Err(StoreError::Db(DbError::Unique { .. })) => attempt(self),
-            other => other,
-        }
     }
 }
 
@@ -193,113 +162,92 @@ fn epoch_of(event: &Event) -> Option<i64> {
     }
 }
 
-pub(super) fn add_in(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    add: &Add,
-    now: Instant,
-) -> Result<Applied, StoreError> {
-    if let Some(mut replay) = replay(conn, definitions, add.key.as_ref())? {
+pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied, StoreError> {
+    if let Some(mut replay) = replay(tx, add.key.as_ref())? {
         let task = &mut replay.stored.task;
-        task.body = query::body(conn, task.id)?;
+        task.body = query::body(tx, task.id)?;
         return Ok(replay);
     }
     let lifecycle = &add.definition.lifecycle;
-    if !definitions.has(&lifecycle.version) {
-        definitions.keep(conn, &add.definition, now)?;
+    if !tx.definitions.has(&lifecycle.version) {
+        tx.definitions.keep(tx.conn, &add.definition, now)?;
     }
-    let open_needs = open_needs(conn, add)?;
-    let id = conn.query(sql::NEXT_TASK_ID.pick(conn), &[])?;
-    let id = TaskId(id.first().map_or(Ok(1), |row| row.int(0))?);
+    let open_needs = open_needs(tx, add)?;
+    let id = tx.value(sql::NEXT_TASK_ID, &[])?.unwrap_or(TaskId(1));
     let new = NewTask { open_needs, ..add.new.clone() };
     let step = match add.arrival {
         None => machine::create(lifecycle, &new, &add.actor, id, now)?,
         Some(arrival) => machine::import(lifecycle, &new, arrival, &add.actor, id, now)?,
     };
-    insert(conn, lifecycle, add, step, now)
+    insert(tx, add, step, now)
 }
 
 /// Counts the needs that are not done, and locks them until the transaction ends.
-fn open_needs(conn: &mut dyn Conn, add: &Add) -> Result<i64, StoreError> {
+fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64, StoreError> {
+    let mut lock = |needed: TaskId| -> Result<bool, StoreError> {
+        let kind: Option<String> = tx.value(sql::NEEDED_TASK, &params![needed])?;
+        Ok(kind.ok_or(StoreError::NoTask(needed))? == StateKind::Done.as_str())
+    };
     let mut open = 0;
     for (needed, edge) in &add.needs {
-        let rows = conn.query(sql::NEEDED_TASK.pick(conn), &[needed.0.into()])?;
-        let kind = rows.first().ok_or(StoreError::NoTask(*needed))?.text(0)?;
-        if *edge == Edge::Blocks && kind != StateKind::Done.as_str() {
+        if !lock(*needed)? && *edge == Edge::Blocks {
             open += 1;
         }
     }
     if let Some(parent) = add.new.parent {
-        let rows = conn.query(sql::NEEDED_TASK.pick(conn), &[parent.0.into()])?;
-        rows.first().ok_or(StoreError::NoTask(parent))?;
+        lock(parent)?;
     }
     Ok(open)
 }
 
 fn insert(
-    conn: &mut dyn Conn,
-    lifecycle: &Arc<Lifecycle>,
+    tx: &mut Tx<'_>,
     add: &Add,
     step: TaskUpdate,
     now: Instant,
 ) -> Result<Applied, StoreError> {
-    let task = &step.task;
+    let (task, lifecycle) = (&step.task, &add.definition.lifecycle);
     machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
-    let entry = step
-        .record
-        .clone()
-        .map(|record| entry(&step, record, add.key.as_ref(), GENESIS.to_vec(), now));
+    let entry = entry(&step, add.key.as_ref(), &GENESIS, now);
     let head = entry.as_ref().map_or_else(|| GENESIS.to_vec(), |entry| entry.hash.clone());
     let columns = changing(task, lifecycle);
-    let mut row: Vec<Value> = vec![
-        task.id.0.into(),
-        task.project.as_str().into(),
-        task.batch.as_deref().into(),
-        lifecycle.version.as_str().into(),
-        task.title.as_str().into(),
-        json(&task.tags).into(),
-        i64::from(task.priority).into(),
-        task.parent.map(|id| id.0).into(),
-    ];
+    let mut row = params![
+        task.id,
+        &task.project,
+        task.batch.as_deref(),
+        &lifecycle.version,
+        &task.title,
+        json(&task.tags),
+        i64::from(task.priority),
+        task.parent,
+    ]
+    .to_vec();
     row.extend(columns.state);
-    row.push(task.created_at.0.into());
+    row.push(task.created_at.into());
     row.extend(columns.times);
     row.push(head.clone().into());
-    conn.write(sql::INSERT_TASK, &row)?;
+    tx.write(sql::INSERT_TASK, &row)?;
     if let Some(batch) = &task.batch {
-        ensure_batch(conn, batch, now)?;
+        ensure_batch(tx, batch, now)?;
     }
     if !task.body.is_empty() {
-        conn.write(sql::INSERT_BODY, &[task.id.0.into(), task.body.as_str().into()])?;
+        tx.write(sql::SAVE_BODY, &params![task.id, &task.body])?;
     }
     for (needed, edge) in &add.needs {
-        conn.write(sql::INSERT_EDGE, &[task.id.0.into(), needed.0.into(), edge.as_str().into()])?;
+        tx.write(sql::INSERT_EDGE, &params![task.id, *needed, edge.as_str()])?;
     }
-    follow_up(conn, lifecycle, &step, entry.as_ref(), add.key.as_ref(), now)?;
-    let queue_rank = task.rank(lifecycle);
-    let stored = Stored { task: step.task, lifecycle: Arc::clone(lifecycle), head, queue_rank };
-    Ok(Applied { stored, entry, replayed: false })
+    follow_up(tx, lifecycle, &step, entry.as_ref(), add.key.as_ref(), now)?;
+    Ok(applied(step.task, Arc::clone(lifecycle), head, entry))
 }
 
-/// Loads a task and locks its row until the transaction ends.
-pub(super) fn load_for_update(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    id: TaskId,
-) -> Result<Stored, StoreError> {
-    let rows = conn.query(sql::TASK_FOR_UPDATE.pick(conn), &[id.0.into()])?;
-    let row = rows.first().ok_or(StoreError::NoTask(id))?;
-    let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;
-    checked(stored(row, lifecycle)?)
-}
-
-/// Checks the invariants of a task that was read. A damaged task is an error of its own, and other
-/// tasks are not affected.
-pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
-    match machine::check(&stored.lifecycle, &stored.task) {
-        Ok(()) => Ok(stored),
-        Err(broken) => Err(StoreError::Corrupt { task: stored.task.id, what: broken.to_string() }),
-    }
+fn applied(
+    task: Task,
+    lifecycle: Arc<Lifecycle>,
+    head: Vec<u8>,
+    entry: Option<HistoryEntry>,
+) -> Applied {
+    let queue_rank = task.rank(&lifecycle);
+    Applied { stored: Stored { task, lifecycle, head, queue_rank }, entry, replayed: false }
 }
 
 fn bug(task: TaskId, broken: Broken) -> StoreError {
@@ -308,23 +256,19 @@ fn bug(task: TaskId, broken: Broken) -> StoreError {
 
 /// The answer to an earlier request with this key: the task as it was then.
 pub(super) fn replay(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     key: Option<&IdempotencyKey>,
 ) -> Result<Option<Applied>, StoreError> {
     let Some(key) = key else { return Ok(None) };
-    let rows = conn.query(sql::KEY, &[key.text.as_str().into()])?;
-    let Some(row) = rows.first() else {
-        return Ok(None);
-    };
-    if row.blob(0)? != key.request {
+    let rows = tx.query(sql::KEY, &params![&key.text])?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    if row.get::<&[u8]>(0)? != key.request {
         return Err(StoreError::KeyTaken { key: key.text.clone() });
     }
-    let (id, seq) = (TaskId(row.int(1)?), row.int(2)?);
-    let current = load_for_update(conn, definitions, id)?;
-    let rows = conn.query(sql::HISTORY, &[id.0.into(), 0.into(), seq.into(), i64::MAX.into()])?;
-    let entries =
-        rows.iter().map(|row| HistoryEntry::read(id, row)).collect::<Result<Vec<_>, _>>()?;
+    let (id, seq) = (row.get::<TaskId>(1)?, row.int(2)?);
+    let current = tx.load_for_update(id)?;
+    let whole = params![id, 0_i64, seq, i64::MAX];
+    let entries = tx.all(sql::HISTORY, &whole, |row| HistoryEntry::read(id, row))?;
     let dated: Vec<machine::Dated<'_>> =
         entries.iter().map(|entry| (entry.seq, entry.ts, &entry.record)).collect();
     let task = machine::rewind(&current.lifecycle, &current.task, &dated)
@@ -335,15 +279,14 @@ pub(super) fn replay(
 
 /// Decides and writes. The row of `old` is locked.
 pub(super) fn apply_to(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     old: Stored,
     event: &Event,
     key: Option<&IdempotencyKey>,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     match machine::step(&old.lifecycle, &old.task, event, now)? {
-        StepResult::Step(step) => save_if_version(conn, definitions, (old, event), *step, key, now),
+        StepResult::Step(step) => save_if_version(tx, (old, event), *step, key, now),
         StepResult::Later(due) => {
             let late =
                 Rejected::one(RejectReason::Invalid, "now", format!("is not due before {due}"));
@@ -358,28 +301,25 @@ pub(super) fn apply_to(
 /// The same for an event that also changes the body. The body is part of the record, because the
 /// history must lead to the task.
 pub(super) fn apply_with_body(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     old: Stored,
     event: &Event,
     body: &str,
     now: Instant,
 ) -> Result<Applied, StoreError> {
     let StepResult::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
-        return apply_to(conn, definitions, old, event, None, now);
+        return apply_to(tx, old, event, None, now);
     };
-    let Some(record) = &mut step.record else {
-        return save_if_version(conn, definitions, (old, event), *step, None, now);
-    };
-    record.fields.insert("body".to_owned(), body.into());
-    conn.write(sql::SAVE_BODY, &[old.task.id.0.into(), body.into()])?;
-    save_if_version(conn, definitions, (old, event), *step, None, now)
+    if let Some(record) = &mut step.record {
+        record.fields.insert("body".to_owned(), body.into());
+        tx.write(sql::SAVE_BODY, &params![old.task.id, body])?;
+    }
+    save_if_version(tx, (old, event), *step, None, now)
 }
 
 /// Writes a step: the row, the history, the timers, the outbox and the rest, or nothing.
 pub(super) fn save_if_version(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     (old, event): (Stored, &Event),
     step: TaskUpdate,
     key: Option<&IdempotencyKey>,
@@ -388,62 +328,48 @@ pub(super) fn save_if_version(
     let lifecycle = old.lifecycle;
     let task = &step.task;
     check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
-    let entry = step.record.clone().map(|record| entry(&step, record, key, old.head.clone(), now));
+    let entry = entry(&step, key, &old.head, now);
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
     let columns = changing(task, &lifecycle);
     let mut row: Vec<Value> = columns.state.into();
     row.extend(columns.times);
-    row.extend([head.clone().into(), task.id.0.into(), old.task.version.into()]);
-    conn.write(sql::SAVE_TASK_IF_VERSION.pick(conn), &row)?;
-    follow_up(conn, &lifecycle, &step, entry.as_ref(), key, now)?;
+    row.extend(params![head.clone(), task.id, old.task.version]);
+    tx.write(sql::SAVE_TASK_IF_VERSION, &row)?;
+    follow_up(tx, &lifecycle, &step, entry.as_ref(), key, now)?;
     match step.ending {
-        Some(Ending::Done) => update_waiting(conn, definitions, task.id, -1, now)?,
-        Some(Ending::TakenBack) => update_waiting(conn, definitions, task.id, 1, now)?,
+        Some(Ending::Done) => update_waiting(tx, task.id, -1, now)?,
+        Some(Ending::TakenBack) => update_waiting(tx, task.id, 1, now)?,
         Some(Ending::Otherwise) | None => {}
     }
-    end_run(conn, old.task.spent, &step, now)?;
-    let queue_rank = task.rank(&lifecycle);
-    Ok(Applied {
-        stored: Stored { task: step.task, lifecycle, head, queue_rank },
-        entry,
-        replayed: false,
-    })
+    end_run(tx, old.task.spent, &step, now)?;
+    Ok(applied(step.task, lifecycle, head, entry))
 }
 
+/// The record of a step in the history, if it leaves one.
 fn entry(
     step: &TaskUpdate,
-    record: machine::Record,
     key: Option<&IdempotencyKey>,
-    prev: Vec<u8>,
+    prev: &[u8],
     now: Instant,
-) -> HistoryEntry {
-    HistoryEntry::new(
-        step.task.id,
-        step.task.version,
-        now,
-        record,
-        key.map(|key| key.text.clone()),
-        prev,
-    )
+) -> Option<HistoryEntry> {
+    let (task, key) = (&step.task, key.map(|key| key.text.clone()));
+    let record = step.record.clone()?;
+    Some(HistoryEntry::new(task.id, task.version, now, record, key, prev.to_vec()))
 }
 
 /// Updates the tasks that wait for one that is done, or no longer done.
 fn update_waiting(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     done: TaskId,
     more: i64,
     now: Instant,
 ) -> Result<(), StoreError> {
-    for row in conn.query(sql::WAITING_FOR, &[done.0.into()])? {
-        let waiting = match load_for_update(conn, definitions, TaskId(row.int(0)?)) {
-            // A damaged task must not stop the task that it waits for; `check` names it.
-            Err(error) if is_damage(&error) => continue,
-            loaded => loaded?,
-        };
+    for row in tx.query(sql::WAITING_FOR, &params![done])? {
+        // A damaged task must not stop the task that it waits for; `check` names it.
+        let Some(waiting) = unless_damaged(tx.load_for_update(row.get(0)?))? else { continue };
         let left = Event::NeedsLeft(waiting.task.open_needs + more);
-        apply_to(conn, definitions, waiting, &left, None, now)?;
-        conn.notify();
+        apply_to(tx, waiting, &left, None, now)?;
+        tx.notify();
     }
     Ok(())
 }

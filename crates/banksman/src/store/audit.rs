@@ -6,9 +6,10 @@ use banksman_core::machine::{Actor, Record};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
-use super::conn::{Row, Value};
+use super::conn::Row;
 use super::row::{damage_of, json};
-use super::{StoreError, conn::Conn, sql};
+use super::tx::{Tx, params};
+use super::{StoreError, sql};
 
 /// The previous hash of a task's first record.
 pub(super) const GENESIS: [u8; 32] = [0; 32];
@@ -65,21 +66,22 @@ impl HistoryEntry {
         hash.finalize().to_vec()
     }
 
-    pub(super) fn insert(&self, conn: &mut dyn Conn) -> Result<(), StoreError> {
-        let columns: [Value; 11] = [
-            self.task.0.into(),
-            self.seq.into(),
-            self.ts.0.into(),
-            self.record.from.as_deref().into(),
-            self.record.to.as_str().into(),
-            self.record.trigger.as_str().into(),
-            self.record.actor.to_string().into(),
-            self.key.as_deref().into(),
-            self.fields_text.as_str().into(),
-            self.prev.clone().into(),
-            self.hash.clone().into(),
+    pub(super) fn insert(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        let record = &self.record;
+        let columns = params![
+            self.task,
+            self.seq,
+            self.ts,
+            record.from.as_deref(),
+            &record.to,
+            &record.trigger,
+            record.actor.to_string(),
+            self.key.as_deref(),
+            &self.fields_text,
+            self.prev.clone(),
+            self.hash.clone(),
         ];
-        Ok(conn.write(sql::INSERT_AUDIT, &columns)?)
+        tx.write(sql::INSERT_AUDIT, &columns)
     }
 
     /// Reads the columns of `sql::HISTORY`.
@@ -94,22 +96,16 @@ impl HistoryEntry {
         let actor: Actor = row.text(5)?.parse().map_err(|_| corrupt("was changed: no actor"))?;
         let fields: Fields = serde_json::from_str(row.text(7)?)
             .map_err(|_| corrupt("was changed: its fields are not JSON"))?;
-        let record = Record {
-            from: row.opt_text(2)?.map(str::to_owned),
-            to: row.text(3)?.to_owned(),
-            trigger: row.text(4)?.to_owned(),
-            actor,
-            fields,
-        };
+        let (from, to, trigger) = (row.get(2)?, row.get(3)?, row.get(4)?);
         Ok(Self {
             task,
             seq,
-            ts: Instant(row.int(1)?),
-            record,
-            key: row.opt_text(6)?.map(str::to_owned),
-            prev: row.blob(8)?.to_vec(),
-            hash: row.blob(9)?.to_vec(),
-            fields_text: row.text(7)?.to_owned(),
+            ts: row.get(1)?,
+            record: Record { from, to, trigger, actor, fields },
+            key: row.get(6)?,
+            prev: row.get(8)?,
+            hash: row.get(9)?,
+            fields_text: row.get(7)?,
         })
     }
 }

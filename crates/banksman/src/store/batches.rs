@@ -4,8 +4,9 @@ use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
-use super::conn::{Conn, Row, Value};
+use super::conn::{DbError, Row, Value};
 use super::spent::used;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// Batches that one query reads.
@@ -78,34 +79,29 @@ impl BudgetChange {
 impl Store {
     /// Adds a batch; an existing one does not change.
     pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<(), StoreError> {
-        let columns = [name.into(), i64::from(concurrency.max(1)).into(), now.0.into()];
-        self.write(move |conn| Ok(conn.write(sql::INSERT_BATCH, &columns)?))
+        let columns = params![name, concurrency.max(1), now];
+        self.write(move |tx| tx.write(sql::INSERT_BATCH, &columns))
     }
 
     /// Changes a batch, and returns whether it exists.
     pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool, StoreError> {
         let name = name.to_owned();
-        self.write(move |conn| {
-            let columns = [
-                name.as_str().into(),
-                change.concurrency.map(|most| i64::from(most.max(1))).into(),
-                change.paused.map(i64::from).into(),
-            ];
-            let rows = conn.query(sql::SET_BATCH, &columns)?;
-            let Some(row) = rows.first() else { return Ok(false) };
-            let before = budget(row, 0)?;
+        self.write(move |tx| {
+            let columns = params![&name, change.concurrency.map(|most| most.max(1)), change.paused];
+            let before = tx.first(sql::SET_BATCH, &columns, |row| budget(row, 0))?;
+            let Some(before) = before else { return Ok(false) };
             let after = change.budget.after(&before);
             if after != before {
-                set_budget_if(conn, &name, &before, &after)?;
+                set_budget_if(tx, &name, &before, &after)?;
             }
-            conn.notify();
+            tx.notify();
             Ok(true)
         })
     }
 
     /// Whether the batch of a task, if it has one, is paused.
     pub fn is_paused(&self, batch: Option<&str>) -> Result<bool, StoreError> {
-        self.read(|conn| is_paused(conn, batch))
+        self.read(|tx| is_paused(tx, batch))
     }
 
     pub fn batches(&self) -> Result<Vec<Batch>, StoreError> {
@@ -115,14 +111,14 @@ impl Store {
 
 /// Changes the budget of a batch, if it is still the one that the change was decided on.
 pub(super) fn set_budget_if(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     name: &str,
     before: &Budget,
     after: &Budget,
 ) -> Result<(), StoreError> {
     let mut columns = vec![name.into()];
     columns.extend([after, before].into_iter().flat_map(bounds));
-    Ok(conn.write(sql::SET_BATCH_BUDGET, &columns)?)
+    tx.write(sql::SET_BATCH_BUDGET, &columns)
 }
 
 fn bounds(budget: &Budget) -> [Value; 4] {
@@ -132,23 +128,16 @@ fn bounds(budget: &Budget) -> [Value; 4] {
 }
 
 /// Every batch that has tasks has a row, because the queue is read batch by batch.
-pub(super) fn ensure_batch(
-    conn: &mut dyn Conn,
-    name: &str,
-    now: Instant,
-) -> Result<(), StoreError> {
-    Ok(conn.write(
-        sql::INSERT_BATCH,
-        &[name.into(), i64::from(BATCH_CONCURRENCY).into(), now.0.into()],
-    )?)
+pub(super) fn ensure_batch(tx: &mut Tx<'_>, name: &str, now: Instant) -> Result<(), StoreError> {
+    tx.write(sql::INSERT_BATCH, &params![name, BATCH_CONCURRENCY, now])
 }
 
-pub(super) fn batches(conn: &mut dyn Conn) -> Result<Vec<Batch>, StoreError> {
-    let batch = |row: &Row| -> Result<Batch, StoreError> {
-        Ok(Batch {
-            name: row.text(0)?.to_owned(),
+pub(super) fn batches(tx: &mut Tx<'_>) -> Result<Vec<Batch>, StoreError> {
+    tx.all(sql::BATCHES, &params![BATCHES], |row| {
+        Ok::<_, DbError>(Batch {
+            name: row.get(0)?,
             concurrency: row.int(1)?,
-            paused: row.int(2)? != 0,
+            paused: row.get(2)?,
             budget: budget(row, 3)?,
             used: used(row, 7)?,
             tasks: row.int(11)?,
@@ -156,21 +145,20 @@ pub(super) fn batches(conn: &mut dyn Conn) -> Result<Vec<Batch>, StoreError> {
             done: row.int(13)?,
             given_up: row.int(14)?,
         })
-    };
-    conn.query(sql::BATCHES, &[BATCHES.into()])?.iter().map(batch).collect()
-}
-
-/// Reads four columns from `first` on.
-pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, StoreError> {
-    Ok(Budget {
-        runs: row.opt_int(first)?,
-        tokens: row.opt_int(first + 1)?,
-        cost_micros: row.opt_int(first + 2)?,
-        time: row.opt_int(first + 3)?.map(Span),
     })
 }
 
-pub(super) fn is_paused(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
+/// Reads four columns from `first` on.
+pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, DbError> {
+    Ok(Budget {
+        runs: row.get(first)?,
+        tokens: row.get(first + 1)?,
+        cost_micros: row.get(first + 2)?,
+        time: row.get(first + 3)?,
+    })
+}
+
+pub(super) fn is_paused(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool, StoreError> {
     let Some(batch) = batch else { return Ok(false) };
-    Ok(!conn.query(sql::PAUSED_BATCH, &[batch.into()])?.is_empty())
+    tx.has(sql::PAUSED_BATCH, &params![batch])
 }

@@ -4,8 +4,6 @@
 //! the decision out. Each request has a row with the number of its scope's next request, so that
 //! nodes that decide the same at the same time add one question. Nothing here decides.
 
-use std::sync::Arc;
-
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{Actor, Event, HistoryNote};
@@ -14,14 +12,15 @@ use banksman_core::schedule::{
 };
 use banksman_core::time::Instant;
 
-use super::apply::{Add, add_in, apply_to, load_for_update};
+use super::apply::{Add, add_in, apply_to};
 use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
-use super::conn::Conn;
-use super::definitions::Definitions;
+
 use super::dispatch::{batch_load, saturating_u32};
 use super::row::json;
-use super::spent::{batch_scope, day_scope, day_used, number, scope_name};
+use super::spent::{batch_scope, day_scope, day_used, scope_name};
+use super::switches::is_paused;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 impl Store {
@@ -29,27 +28,24 @@ impl Store {
     /// request. While everything is paused, no task waits for a budget, nor does one of a paused
     /// batch.
     pub fn budgets(&self, day: &Budget, now: Instant) -> Result<Vec<BudgetFacts>, StoreError> {
-        self.read(|conn| {
-            let mut list = Vec::new();
-            let mut open = Vec::new();
-            for row in conn.query(sql::OPEN_BUDGET_REQUESTS, &[BATCHES.into()])? {
-                let scope = row.text(0)?.to_owned();
-                list.push(facts(conn, &self.definitions, &scope, (day, now))?);
-                open.push(scope);
-            }
-            if number(conn, sql::PAUSED, &[])? != 0 {
+        self.read(|tx| {
+            let params = params![BATCHES];
+            let open: Vec<String> = tx.all(sql::OPEN_BUDGET_REQUESTS, &params, |row| row.get(0))?;
+            let facts = |tx: &mut Tx<'_>, scope: &String| facts(tx, scope, (day, now));
+            let mut list =
+                open.iter().map(|scope| facts(tx, scope)).collect::<Result<Vec<_>, _>>()?;
+            if is_paused(tx)? {
                 return Ok(list);
             }
             let has_day_budget = *day != Budget::default();
             let mut scopes = Vec::from_iter(has_day_budget.then(|| day_scope(now)));
-            for row in conn.query(sql::BUDGETED_BATCHES, &[BATCHES.into()])? {
-                let (name, batch) = batch_load(&row)?;
-                if batch.budget.is_used_up(&batch_used(conn, &name, &batch)?) {
+            for (name, batch) in tx.all(sql::BUDGETED_BATCHES, &params, batch_load)? {
+                if batch.budget.is_used_up(&batch_used(tx, &name, &batch)?) {
                     scopes.push(batch_scope(&name));
                 }
             }
             for scope in scopes.into_iter().filter(|scope| !open.contains(scope)) {
-                let facts = facts(conn, &self.definitions, &scope, (day, now))?;
+                let facts = facts(tx, &scope)?;
                 list.extend((facts.waiting > 0).then_some(facts));
             }
             Ok(list)
@@ -66,22 +62,16 @@ impl Store {
     ) -> Result<Option<TaskId>, StoreError> {
         let scope = scope_name(&facts.scope, now);
         let (after, requests) = (facts.requests.number, &facts.requests);
-        let granted = requests.last_granted().map(|granted| granted.task.0);
+        let granted = requests.last_granted().map(|granted| granted.task);
         let refused = json(&requests.refused_limits());
-        self.retry_if_taken(move |store| {
-            let (scope, refused, add) = (scope.clone(), refused.clone(), add.clone());
-            let definitions = Arc::clone(&store.definitions);
-            store.write(move |conn| {
-                if number(conn, sql::LAST_BUDGET_REQUEST, &[scope.as_str().into()])? != after {
-                    return Ok(None);
-                }
-                let task = add_in(conn, &definitions, &add, now)?.stored.task.id;
-                let scope = scope.as_str().into();
-                let refused = refused.as_str().into();
-                let row = [scope, (after + 1).into(), task.0.into(), granted.into(), refused];
-                conn.write(sql::INSERT_BUDGET_REQUEST, &row)?;
-                Ok(Some(task))
-            })
+        self.write_keyed(move |tx| {
+            if tx.count(sql::BUDGET_REQUEST, &params![&scope])? != after {
+                return Ok(None);
+            }
+            let task = add_in(tx, &add, now)?.stored.task.id;
+            let row = params![&scope, after + 1, task, granted, &refused];
+            tx.write(sql::INSERT_BUDGET_REQUEST, &row)?;
+            Ok(Some(task))
         })
     }
 
@@ -94,16 +84,16 @@ impl Store {
         (from, to): (Budget, Budget),
         now: Instant,
     ) -> Result<(), StoreError> {
-        let (definitions, batch) = (Arc::clone(&self.definitions), batch.to_owned());
-        self.write(move |conn| {
-            let asked = load_for_update(conn, &definitions, request)?;
-            if conn.query(sql::APPLY_BUDGET_REQUEST, &[request.0.into()])?.is_empty() {
+        let batch = batch.to_owned();
+        self.write(move |tx| {
+            let asked = tx.load_for_update(request)?;
+            if !tx.has(sql::APPLY_BUDGET_REQUEST, &params![request])? {
                 return Ok(());
             }
-            set_budget_if(conn, &batch, &from, &to)?;
+            set_budget_if(tx, &batch, &from, &to)?;
             let note = HistoryNote { actor: Actor::system(), trigger: Note::Raised.to_string() };
-            apply_to(conn, &definitions, asked, &Event::Noted(note), None, now)?;
-            conn.notify();
+            apply_to(tx, asked, &Event::Noted(note), None, now)?;
+            tx.notify();
             Ok(())
         })
     }
@@ -114,24 +104,23 @@ impl Store {
         scope: &BudgetScope,
         now: Instant,
     ) -> Result<Option<TaskId>, StoreError> {
-        self.read(|conn| {
-            let requests = requests(conn, &self.definitions, &scope_name(scope, now))?;
+        self.read(|tx| {
+            let requests = requests(tx, &scope_name(scope, now))?;
             Ok(requests.latest.filter(BudgetRequest::is_open).map(|latest| latest.task))
         })
     }
 }
 
 /// What was used on a day, including the runs under way.
-pub(super) fn day_with_open_runs(conn: &mut dyn Conn, now: Instant) -> Result<Used, StoreError> {
-    let under_way = saturating_u32(number(conn, sql::COUNT_OPEN_RUNS, &[])?);
-    Ok(day_used(conn, now)?.with_runs(under_way))
+pub(super) fn day_with_open_runs(tx: &mut Tx<'_>, now: Instant) -> Result<Used, StoreError> {
+    let under_way = saturating_u32(tx.count(sql::COUNT_OPEN_RUNS, &[])?);
+    Ok(day_used(tx, now)?.with_runs(under_way))
 }
 
 /// The budget of a day with what people have granted. Grants are read only if the budget is used up
 /// without them.
 pub(super) fn day_budget(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     budget: Budget,
     used: &Used,
     now: Instant,
@@ -139,63 +128,54 @@ pub(super) fn day_budget(
     if !budget.is_used_up(used) {
         return Ok(budget);
     }
-    Ok(requests(conn, definitions, &day_scope(now))?.day_limit(budget))
+    Ok(requests(tx, &day_scope(now))?.day_limit(budget))
 }
 
 /// The facts about the budget of a scope. Tasks are counted only if the configured limit is used
 /// up.
 fn facts(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     scope_name: &str,
     (day, now): (&Budget, Instant),
 ) -> Result<BudgetFacts, StoreError> {
     let (scope, limit, used, count, params) = match scope_name.strip_prefix(&batch_scope("")) {
         Some(name) => {
-            let rows = conn.query(sql::BATCH_LOAD, &[name.into()])?;
-            let batch = rows.first().map(batch_load).transpose()?.map(|(_, batch)| batch);
-            let used = batch.as_ref().map(|batch| batch_used(conn, name, batch)).transpose()?;
+            let batch = tx.first(sql::BATCH_LOAD, &params![name], batch_load)?;
+            let batch = batch.map(|(_, batch)| batch);
+            let used = batch.as_ref().map(|batch| batch_used(tx, name, batch)).transpose()?;
             let limit = batch.map(|batch| batch.budget);
-            let params = vec![name.into()];
+            let params = params![name].to_vec();
             let scope = BudgetScope::Batch(name.to_owned());
             (scope, limit, used.unwrap_or_default(), sql::COUNT_QUEUE_OF_BATCH, params)
         }
         None => {
             let limit = (scope_name == day_scope(now)).then_some(*day);
-            let used = day_with_open_runs(conn, now)?;
+            let used = day_with_open_runs(tx, now)?;
             (BudgetScope::Day, limit, used, sql::COUNT_QUEUE_NOT_PAUSED, Vec::new())
         }
     };
     let is_used_up = limit.is_some_and(|limit| limit.is_used_up(&used));
-    let waiting = if is_used_up { number(conn, count, &params)? } else { 0 };
-    let requests = requests(conn, definitions, scope_name)?;
+    let waiting = if is_used_up { tx.count(count, &params)? } else { 0 };
+    let requests = requests(tx, scope_name)?;
     Ok(BudgetFacts { scope, limit, used, waiting, requests })
 }
 
-fn batch_used(conn: &mut dyn Conn, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
+fn batch_used(tx: &mut Tx<'_>, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
     let under_way = match batch.budget.runs {
-        Some(_) => saturating_u32(number(conn, sql::COUNT_RUNNING_OF_BATCH, &[name.into()])?),
+        Some(_) => saturating_u32(tx.count(sql::COUNT_RUNNING_OF_BATCH, &params![name])?),
         None => 0,
     };
     Ok(batch.used.with_runs(under_way))
 }
 
 /// The requests about a scope.
-fn requests(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    scope: &str,
-) -> Result<RequestLog, StoreError> {
-    let rows = conn.query(sql::BUDGET_REQUEST, &[scope.into()])?;
+fn requests(tx: &mut Tx<'_>, scope: &str) -> Result<RequestLog, StoreError> {
+    let rows = tx.query(sql::BUDGET_REQUEST, &params![scope])?;
     let Some(row) = rows.first() else { return Ok(RequestLog::default()) };
-    let (task, granted, applied) = (row.int(1)?, row.opt_int(2)?, row.int(4)? != 0);
     Ok(RequestLog {
-        number: row.int(0)?,
-        latest: request(conn, definitions, task, applied)?,
-        granted: match granted {
-            Some(granted) => request(conn, definitions, granted, true)?,
-            None => None,
-        },
+        number: row.get(0)?,
+        latest: request(tx, row.get(1)?, row.get(4)?)?,
+        granted: request(tx, row.get(2)?, true)?,
         // At worst a person is asked once more.
         refused: serde_json::from_str(row.text(3)?).unwrap_or_default(),
     })
@@ -203,13 +183,13 @@ fn requests(
 
 /// Reads one request; none for a damaged one, which grants nothing and must not stop the turn.
 fn request(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    task: i64,
+    tx: &mut Tx<'_>,
+    task: Option<TaskId>,
     applied: bool,
 ) -> Result<Option<BudgetRequest>, StoreError> {
-    let rows = conn.query(sql::TASK, &[task.into()])?;
+    let Some(task) = task else { return Ok(None) };
+    let rows = tx.query(sql::TASK, &params![task])?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let stored = readable(conn, definitions, row)?;
+    let stored = readable(tx, row)?;
     Ok(stored.and_then(|stored| BudgetRequest::read(&stored.task, stored.state().kind, applied)))
 }

@@ -1,19 +1,18 @@
 //! Child tasks: added, counted and changed together in one transaction.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::{Event, Rejected};
 use banksman_core::time::Instant;
 
-use super::apply::{Add, Applied, Edge, add_in, apply_to, load_for_update};
-use super::conn::{Conn, Row};
-use super::definitions::Definitions;
+use super::apply::{Add, Applied, Edge, add_in, apply_to};
+use super::conn::{DbError, Row};
 use super::notices::{NewNotice, write_notice};
-use super::query::Progress;
-use super::row::{Stored, is_damage, lifecycle_version, stored};
+use super::query::{Progress, ranges};
+use super::row::Stored;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// One of several tasks that are added together. It names tasks before it by their index in the
@@ -50,9 +49,8 @@ impl Store {
         children: &[NewChild],
         now: Instant,
     ) -> Result<Vec<Applied>, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
         let list = children.to_vec();
-        let added = self.write(move |conn| add_all(conn, &definitions, &list, now))?;
+        let added = self.write(move |tx| add_all(tx, &list, now))?;
         for applied in &added {
             self.definitions.remember(&applied.stored.lifecycle);
         }
@@ -67,22 +65,21 @@ impl Store {
         notice: Option<NewNotice>,
         now: Instant,
     ) -> Result<Vec<Result<Applied, Rejected>>, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
         let mut events = events.to_vec();
         // Every writer that locks several rows locks them in this order.
         events.sort_by_key(|(id, _)| *id);
-        self.write(move |conn| {
+        self.write(move |tx| {
             let mut answers = Vec::with_capacity(events.len());
             for (id, event) in &events {
-                let old = load_for_update(conn, &definitions, *id)?;
-                answers.push(match apply_to(conn, &definitions, old, event, None, now) {
+                let old = tx.load_for_update(*id)?;
+                answers.push(match apply_to(tx, old, event, None, now) {
                     Ok(applied) => Ok(applied),
                     Err(StoreError::Rejected(rejected)) => Err(rejected),
                     Err(error) => return Err(error),
                 });
             }
             if let Some(notice) = &notice {
-                write_notice(conn, notice, now)?;
+                write_notice(tx, notice, now)?;
             }
             Ok(answers)
         })
@@ -91,59 +88,51 @@ impl Store {
     /// Removes this child as a blocker: its siblings no longer wait for it. Returns how many
     /// waited.
     pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        self.write(move |conn| {
-            let parent = load_for_update(conn, &definitions, child)?.task.parent;
+        self.write(move |tx| {
+            let parent = tx.load_for_update(child)?.task.parent;
             let mut freed = 0;
-            for row in conn.query(sql::WAITING_FOR, &[child.0.into()])? {
-                let waiting = load_for_update(conn, &definitions, TaskId(row.int(0)?))?;
+            for row in tx.query(sql::WAITING_FOR, &params![child])? {
+                let waiting = tx.load_for_update(row.get(0)?)?;
                 // A task outside this parent may wait for it, too, and nobody has decided about
                 // that.
                 if waiting.task.parent != parent {
                     continue;
                 }
-                conn.write(sql::NEED_INFORMS, &[waiting.task.id.0.into(), child.0.into()])?;
+                tx.write(sql::NEED_INFORMS, &params![waiting.task.id, child])?;
                 let left = Event::NeedsLeft(waiting.task.open_needs - 1);
-                apply_to(conn, &definitions, waiting, &left, None, now)?;
+                apply_to(tx, waiting, &left, None, now)?;
                 freed += 1;
             }
-            conn.notify();
+            tx.notify();
             Ok(freed)
         })
     }
 
     /// Tasks with children, the latest first.
     pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::PARENTS, &[at_most.into()])?;
-            rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
-        })
+        self.rows(sql::PARENTS, &params![at_most], |row| row.get(0))
     }
 
     pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::COUNT_CHILDREN, &[parent.0.into()])?;
-            let Some(row) = rows.first() else { return Ok(ChildCounts::default()) };
+        let counts = self.row(sql::COUNT_CHILDREN, &params![parent], |row| {
             let (all, done) = (row.int(0)?, row.int(1)?);
-            Ok(ChildCounts { all, done, given_up: row.int(2)?, cost_micros: row.int(3)? })
-        })
+            Ok::<_, DbError>(ChildCounts {
+                all,
+                done,
+                given_up: row.int(2)?,
+                cost_micros: row.int(3)?,
+            })
+        })?;
+        Ok(counts.unwrap_or_default())
     }
 
     /// The progress of those of the given tasks that have children. Reviews are not counted.
     pub fn progress(&self, of: &[TaskId]) -> Result<BTreeMap<TaskId, Progress>, StoreError> {
-        let ids = || of.iter().map(|id| id.0);
-        let (Some(least), Some(most)) = (ids().min(), ids().max()) else {
-            return Ok(BTreeMap::new());
-        };
-        // A sparse range could cover the children of any number of other tasks.
-        let close = usize::try_from(most - least).is_ok_and(|span| span <= of.len() * 4);
-        let ranges: Vec<(i64, i64)> =
-            if close { vec![(least, most)] } else { ids().map(|id| (id, id)).collect() };
-        self.read(|conn| {
+        self.read(|tx| {
             let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
-            for (first, last) in &ranges {
-                for row in conn.query(sql::PROGRESS, &[(*first).into(), (*last).into()])? {
-                    let (parent, kind) = (TaskId(row.int(0)?), row.text(1)?);
+            for range in ranges(of) {
+                for row in tx.query(sql::PROGRESS, &range)? {
+                    let (parent, kind) = (row.get::<TaskId>(0)?, row.text(1)?);
                     let unknown = || StoreError::Corrupt {
                         task: parent,
                         what: format!("a part of the kind `{kind}`"),
@@ -160,39 +149,26 @@ impl Store {
 
     /// Tasks with children that have not ended, the latest first.
     pub fn open_parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::OPEN_PARENTS, &[at_most.into()])?;
-            rows.iter().map(|row| Ok(TaskId(row.int(0)?))).collect()
-        })
+        self.rows(sql::OPEN_PARENTS, &params![at_most], |row| row.get(0))
     }
 
     /// The children of a task in the order in which they were added, without their bodies. A damaged
     /// one is left out, so that it does not hide the others; `check` names it.
     pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
-        self.children_by(sql::PARTS, parent.0, is_damage)
+        self.read(|tx| tx.readable_tasks(sql::PARTS, &params![parent]))
     }
 
     /// The same for decisions that need every child. A damaged one is an error that names it.
     pub fn all_children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
-        self.children_by(sql::PARTS, parent.0, |_| false)
+        self.read(|tx| {
+            let rows = tx.query(sql::PARTS, &params![parent])?;
+            rows.iter().map(|row| tx.task(row)).collect()
+        })
     }
 
     /// Waiting children of any task.
     pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
-        self.children_by(sql::WAITING_CHILDREN, at_most, is_damage)
-    }
-
-    fn children_by(
-        &self,
-        statement: &'static str,
-        parameter: i64,
-        is_left_out: fn(&StoreError) -> bool,
-    ) -> Result<Vec<Stored>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(statement, &[parameter.into()])?;
-            let children = rows.iter().map(|row| read(conn, &self.definitions, row));
-            children.filter(|child| !child.as_ref().is_err_and(is_left_out)).collect()
-        })
+        self.read(|tx| tx.readable_tasks(sql::WAITING_CHILDREN, &params![at_most]))
     }
 
     /// The same for callers that look often: a child that has not changed since the last look is
@@ -202,12 +178,8 @@ impl Store {
         parent: TaskId,
         known: &mut BTreeMap<TaskId, Stored>,
     ) -> Result<(), StoreError> {
-        let marks = self.read(|conn| {
-            let rows = conn.query(sql::MARKS_OF_CHILDREN, &[parent.0.into()])?;
-            let mark = |row: &Row| Ok((TaskId(row.int(0)?), (row.int(1)?, row.int(2)?)));
-            rows.iter().map(mark).collect::<Result<Vec<_>, StoreError>>()
-        })?;
-        for (id, mark) in marks {
+        let mark = |row: &Row| Ok::<_, DbError>((row.get(0)?, (row.int(1)?, row.int(2)?)));
+        for (id, mark) in self.rows(sql::MARKS_OF_CHILDREN, &params![parent], mark)? {
             let old = known.get(&id).map(|child| (child.task.version, child.task.open_needs));
             if old != Some(mark) {
                 known.insert(id, self.task(id)?);
@@ -221,24 +193,18 @@ impl Store {
         &self,
         parent: TaskId,
     ) -> Result<BTreeMap<TaskId, Vec<TaskId>>, StoreError> {
-        self.read(|conn| {
+        self.read(|tx| {
             let mut needs: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
-            for row in conn.query(sql::NEEDS_OF_CHILDREN, &[parent.0.into()])? {
-                needs.entry(TaskId(row.int(0)?)).or_default().push(TaskId(row.int(1)?));
+            for row in tx.query(sql::NEEDS_OF_CHILDREN, &params![parent])? {
+                needs.entry(row.get(0)?).or_default().push(row.get(1)?);
             }
             Ok(needs)
         })
     }
 }
 
-fn read(conn: &mut dyn Conn, definitions: &Definitions, row: &Row) -> Result<Stored, StoreError> {
-    let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;
-    stored(row, lifecycle)
-}
-
 fn add_all(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     children: &[NewChild],
     now: Instant,
 ) -> Result<Vec<Applied>, StoreError> {
@@ -249,7 +215,7 @@ fn add_all(
             add.new.parent = Some(added[parent].stored.task.id);
         }
         add.needs.extend(child.after.iter().map(|(at, edge)| (added[*at].stored.task.id, *edge)));
-        added.push(add_in(conn, definitions, &add, now)?);
+        added.push(add_in(tx, &add, now)?);
     }
     Ok(added)
 }

@@ -4,7 +4,6 @@
 //! workers of this program and walks the same queue.
 
 use banksman_core::lifecycle::contract::Field;
-use std::sync::Arc;
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::expr::Value as Json;
@@ -12,13 +11,12 @@ use banksman_core::machine::{Actor, Claim, Event, Task};
 use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
 
-use super::apply::{Applied, apply_to, checked};
+use super::apply::{Applied, apply_to};
 use super::budgets::{day_budget, day_with_open_runs};
-use super::conn::{Conn, Dialect, Row};
-use super::definitions::Definitions;
+use super::conn::{Dialect, Row};
 use super::grants::budget_of;
-use super::row::{Stored, is_damage, json, lifecycle_version, queue_place, stored};
-use super::spent::number;
+use super::row::{Stored, is_damage, json, queue_place};
+use super::tx::{Tx, checked, params, unless_damaged};
 use super::{Store, StoreError, sql};
 
 /// Queued tasks that one walk looks at. Tasks behind them wait for another worker.
@@ -60,8 +58,7 @@ impl Store {
         request: ClaimRequest,
         now: Instant,
     ) -> Result<Option<Claimed>, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        self.write(move |conn| claim_in(conn, &definitions, &request, now))
+        self.write(move |tx| claim_in(tx, &request, now))
     }
 }
 
@@ -80,13 +77,12 @@ impl Queue {
     }
 
     /// The next tasks; none at the end of the queue, or after [`LOOK`] of them.
-    pub(super) fn next(&mut self, conn: &mut dyn Conn) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn next(&mut self, tx: &mut Tx<'_>) -> Result<Vec<Row>, StoreError> {
         if self.ended || self.looked >= LOOK {
             return Ok(Vec::new());
         }
         let (rank, id) = self.after;
-        let place = [self.page.into(), rank.into(), id.into()];
-        let rows = conn.query(sql::QUEUE_PAGE.pick(conn), &place)?;
+        let rows = tx.query(sql::QUEUE_PAGE, &params![self.page, rank, id])?;
         self.ended = i64::try_from(rows.len()).unwrap_or(i64::MAX) < self.page;
         if let Some(last) = rows.last() {
             self.passed(last, self.page)?;
@@ -103,38 +99,37 @@ impl Queue {
 }
 
 fn claim_in(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     request: &ClaimRequest,
     now: Instant,
 ) -> Result<Option<Claimed>, StoreError> {
-    let mut rows = conn.query(sql::QUEUE_HEAD.pick(conn), &[])?;
+    let mut rows = tx.query(sql::QUEUE_HEAD, &[])?;
     let Some(head) = rows.first() else { return Ok(None) };
     let (is_paused, is_held) = head_flags(head)?;
-    if is_paused || is_day_used_up(conn, definitions, request.day_budget, now)? {
+    if is_paused || is_day_used_up(tx, request.day_budget, now)? {
         return Ok(None);
     }
     let mut queue = Queue::new();
     if is_held {
-        rows = queue.next(conn)?;
+        rows = queue.next(tx)?;
     } else {
         queue.passed(head, 1)?;
     }
     while !rows.is_empty() {
         for row in &rows {
-            let Some(found) = readable(conn, definitions, row)? else { continue };
-            if !is_within(conn, &found, request.task_budget)?
-                || !has_room(conn, found.task.batch.as_deref())?
+            let Some(found) = readable(tx, row)? else { continue };
+            if !is_within(tx, &found, request.task_budget)?
+                || !has_room(tx, found.task.batch.as_deref())?
             {
                 continue;
             }
             let expires_at = now.plus(request.ttl);
             let claim = Claim { actor: request.actor.clone(), expires_at };
-            match try_claim(conn, definitions, found, claim, now)? {
+            match try_claim(tx, found, claim, now)? {
                 ClaimAttempt::Claimed(claimed) => {
                     let areas = areas_of(&claimed.stored.task);
                     if !areas.is_empty() {
-                        set_place(conn, claimed.run, None, &areas)?;
+                        set_place(tx, claimed.run, None, &areas)?;
                     }
                     return Ok(Some(*claimed));
                 }
@@ -142,7 +137,7 @@ fn claim_in(
                 ClaimAttempt::MovedOn | ClaimAttempt::Refused | ClaimAttempt::Broken(_) => {}
             }
         }
-        rows = queue.next(conn)?;
+        rows = queue.next(tx)?;
     }
     Ok(None)
 }
@@ -151,48 +146,39 @@ fn claim_in(
 /// whether the task's batch may not start another run.
 fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
     const PAUSED: usize = 30;
-    Ok((head.opt_int(PAUSED)?.is_some_and(|value| value != 0), head.int(PAUSED + 1)? != 0))
+    Ok((head.get::<Option<bool>>(PAUSED)?.unwrap_or(false), head.get(PAUSED + 1)?))
 }
 
-fn is_day_used_up(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    budget: Budget,
-    now: Instant,
-) -> Result<bool, StoreError> {
+fn is_day_used_up(tx: &mut Tx<'_>, budget: Budget, now: Instant) -> Result<bool, StoreError> {
     if budget == Budget::default() {
         return Ok(false);
     }
-    let used = day_with_open_runs(conn, now)?;
-    Ok(day_budget(conn, definitions, budget, &used, now)?.is_used_up(&used))
+    let used = day_with_open_runs(tx, now)?;
+    Ok(day_budget(tx, budget, &used, now)?.is_used_up(&used))
 }
 
 /// Whether a batch may start another run. On PostgreSQL another node may have started one since the
 /// queue was read, so this waits for the lock and reads again.
-fn has_room(conn: &mut dyn Conn, batch: Option<&str>) -> Result<bool, StoreError> {
-    match (batch, conn.dialect()) {
+fn has_room(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool, StoreError> {
+    match (batch, tx.dialect()) {
         (None, _) | (Some(_), Dialect::Sqlite) => Ok(true),
         (Some(batch), Dialect::Postgres) => {
-            conn.query(sql::TURN.pick(conn), &[])?;
-            Ok(!conn.query(sql::OPEN_BATCH, &[batch.into()])?.is_empty())
+            tx.query(sql::TURN, &[])?;
+            tx.has(sql::OPEN_BATCH, &params![batch])
         }
     }
 }
 
-fn is_within(conn: &mut dyn Conn, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
-    let used = task_used(conn, &stored.task, &budget)?;
-    let budget = budget_of(conn, stored, budget, &used)?;
+fn is_within(tx: &mut Tx<'_>, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
+    let used = task_used(tx, &stored.task, &budget)?;
+    let budget = budget_of(tx, stored, budget, &used)?;
     Ok(!budget.is_used_up(&used))
 }
 
 /// What the runs of a task have used. Their time is summed only if it has a limit.
-pub(super) fn task_used(
-    conn: &mut dyn Conn,
-    task: &Task,
-    budget: &Budget,
-) -> Result<Used, StoreError> {
+pub(super) fn task_used(tx: &mut Tx<'_>, task: &Task, budget: &Budget) -> Result<Used, StoreError> {
     let time = match budget.time {
-        Some(_) => Span(number(conn, sql::TASK_TIME, &[task.id.0.into()])?),
+        Some(_) => Span(tx.count(sql::TASK_TIME, &params![task.id])?),
         None => Span(0),
     };
     let spent = task.spent;
@@ -200,20 +186,8 @@ pub(super) fn task_used(
 }
 
 /// A queued task; `None` for a damaged one, which must not block others.
-pub(super) fn readable(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    row: &Row,
-) -> Result<Option<Stored>, StoreError> {
-    let found = lifecycle_version(row)
-        .and_then(|version| definitions.get(conn, version))
-        .and_then(|lifecycle| stored(row, lifecycle))
-        .and_then(checked);
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if is_damage(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+pub(super) fn readable(tx: &mut Tx<'_>, row: &Row) -> Result<Option<Stored>, StoreError> {
+    unless_damaged(tx.task(row).and_then(checked))
 }
 
 /// The result of an attempt to claim a task.
@@ -228,14 +202,13 @@ pub(super) enum ClaimAttempt {
 
 /// Claims a task for a worker.
 pub(super) fn try_claim(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     found: Stored,
     claim: Claim,
     now: Instant,
 ) -> Result<ClaimAttempt, StoreError> {
     let expires_at = claim.expires_at;
-    match apply_to(conn, definitions, found, &Event::Claimed(claim), None, now) {
+    match apply_to(tx, found, &Event::Claimed(claim), None, now) {
         Ok(Applied { stored, .. }) => Ok(match stored.task.run() {
             Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run, expires_at })),
             None => ClaimAttempt::MovedOn,
@@ -259,20 +232,14 @@ pub(super) struct Post<'a> {
 /// Stores where a run takes place and which areas it locks. The areas are those at the time of the
 /// claim: what the run changes in the task does not move them.
 pub(super) fn set_place(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     run: RunId,
     post: Option<Post<'_>>,
     areas: &[Area],
 ) -> Result<(), StoreError> {
-    let columns = [
-        run.task.0.into(),
-        run.epoch.into(),
-        post.map(|post| post.node).into(),
-        post.map(|post| post.account).into(),
-        json(&areas).into(),
-        post.and_then(|post| post.token).map(<[u8]>::to_vec).into(),
-    ];
-    Ok(conn.write(sql::RUN_PLACED, &columns)?)
+    let (node, account) = (post.map(|post| post.node), post.map(|post| post.account));
+    let token = post.and_then(|post| post.token).map(<[u8]>::to_vec);
+    tx.write(sql::RUN_PLACED, &params![run.task, run.epoch, node, account, json(&areas), token])
 }
 
 /// The areas of a task, by its fields.

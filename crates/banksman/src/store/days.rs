@@ -6,10 +6,8 @@
 use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
 
-use super::conn::{Conn, Value};
-use super::definitions::Definitions;
-use super::row::{Stored, is_damage, lifecycle_version, stored};
-use super::{Store, StoreError, sql};
+use super::tx::params;
+use super::{Store, StoreError, Stored, sql};
 
 /// The newest tasks that a query reads.
 const NEWEST: i64 = 20_000;
@@ -24,35 +22,14 @@ impl Store {
         until: Instant,
         at_most: i64,
     ) -> Result<Vec<Stored>, StoreError> {
-        let params =
-            [kind.as_str().into(), from.0.into(), until.0.into(), NEWEST.into(), at_most.into()];
-        self.read(|conn| readable(conn, &self.definitions, sql::ENDED_BETWEEN, &params))
+        let params = params![kind.as_str(), from, until, NEWEST, at_most];
+        self.read(|tx| tx.readable_tasks(sql::ENDED_BETWEEN, &params))
     }
 
     /// Tasks that are working, under review or blocked and made no progress since a time, the
     /// longest first.
     pub fn silent_since(&self, since: Instant, at_most: i64) -> Result<Vec<Stored>, StoreError> {
-        let params = [since.0.into(), NEWEST.into(), at_most.into()];
-        self.read(|conn| readable(conn, &self.definitions, sql::SILENT_SINCE, &params))
+        let params = params![since, NEWEST, at_most];
+        self.read(|tx| tx.readable_tasks(sql::SILENT_SINCE, &params))
     }
-}
-
-/// Skips damaged tasks; `check` names them.
-fn readable(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    statement: &'static str,
-    params: &[Value],
-) -> Result<Vec<Stored>, StoreError> {
-    let mut found = Vec::new();
-    for row in conn.query(statement, params)? {
-        let read = lifecycle_version(&row)
-            .and_then(|version| definitions.get(conn, version))
-            .and_then(|lifecycle| stored(&row, lifecycle));
-        match read {
-            Err(error) if is_damage(&error) => {}
-            read => found.push(read?),
-        }
-    }
-    Ok(found)
 }

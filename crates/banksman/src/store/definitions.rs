@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conn::Conn;
 use super::row::json as text;
+use super::tx::params;
 use super::{StoreError, sql};
 
 /// A lifecycle with its source and overrides, ready to be stored.
@@ -39,7 +40,7 @@ impl Definitions {
         if let Some(lifecycle) = known {
             return Ok(lifecycle);
         }
-        let rows = conn.query(sql::LIFECYCLE, &[version.into()])?;
+        let rows = conn.query(sql::LIFECYCLE, &params![version])?;
         let row = rows.first().ok_or_else(|| StoreError::NoDefinition(version.to_owned()))?;
         let origin = format!("lifecycle {version} of the store");
         let lifecycle =
@@ -67,13 +68,13 @@ impl Definitions {
         let lifecycle = &definition.lifecycle;
         conn.write(
             sql::INSERT_LIFECYCLE,
-            &[
-                lifecycle.version.as_str().into(),
-                lifecycle.id.as_str().into(),
-                lifecycle.purpose.as_str().into(),
-                definition.source.as_str().into(),
-                overrides_text(&definition.overrides).into(),
-                now.0.into(),
+            &params![
+                lifecycle.version.as_str(),
+                lifecycle.id.as_str(),
+                lifecycle.purpose.as_str(),
+                definition.source.as_str(),
+                overrides_text(&definition.overrides),
+                now
             ],
         )?;
         Ok(())

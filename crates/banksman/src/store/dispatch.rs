@@ -4,7 +4,6 @@
 //! node can start a run, so every limit holds across all nodes. Nothing here chooses.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Trigger;
@@ -22,14 +21,15 @@ use super::budgets::day_budget;
 use super::claim::{
     ClaimAttempt, Claimed, LOOK, Post, Queue, areas_of, readable, set_place, task_used, try_claim,
 };
-use super::conn::{Conn, Row};
-use super::definitions::Definitions;
+use super::conn::{DbError, Row};
 use super::grants::budget_of;
 use super::nodes::{NODES, workers_from};
 use super::query::task;
 use super::row::Stored;
 use super::runs::{OPEN_RUNS, name_of};
-use super::spent::{day_used, number, used};
+use super::spent::{day_used, used};
+use super::switches::is_paused;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// Tasks that an answer lists with the reasons why they wait.
@@ -122,20 +122,17 @@ pub struct TaskSituation {
 impl Store {
     /// Claims the first task of the queue that a worker of this node may take now.
     pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched, StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        self.write(move |conn| {
-            let rows = conn.query(sql::TURN.pick(conn), &[])?;
-            let is_paused = rows.first().map_or(Ok(0), |row| row.int(0))? != 0;
-            let load = snapshot(conn, &definitions, &request, is_paused, now)?;
-            let all = registry(conn, &request)?;
-            let definitions = &definitions;
-            Walk { conn, definitions, request: &request, all, load, now }.run()
+        self.write(move |tx| {
+            let is_paused = tx.value(sql::TURN, &[])?.unwrap_or(false);
+            let load = snapshot(tx, &request, is_paused, now)?;
+            let all = registry(tx, &request)?;
+            Walk { tx, request: &request, all, load, now }.run()
         })
     }
 
     /// The load on which [`Store::dispatch`] decides, to explain why a task waits.
     pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
-        self.read(|conn| whole_load(conn, &self.definitions, request, now))
+        self.read(|tx| whole_load(tx, request, now))
     }
 
     /// A task and everything that the scheduler needs to decide about it; `None` if it is not
@@ -146,16 +143,16 @@ impl Store {
         request: &Dispatch,
         now: Instant,
     ) -> Result<Option<TaskSituation>, StoreError> {
-        self.read(|conn| {
-            let stored = task(conn, &self.definitions, id)?;
+        self.read(|tx| {
+            let stored = task(tx, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
-            let mut load = whole_load(conn, &self.definitions, request, now)?;
-            let considered = considered(conn, &stored, request)?;
-            let all = registry(conn, request)?;
+            let mut load = whole_load(tx, request, now)?;
+            let considered = considered(tx, &stored, request)?;
+            let all = registry(tx, request)?;
             let load_and_workers = (all.as_slice(), &mut load);
             let place = (&stored, rank);
-            promise_ahead(conn, &self.definitions, place, request, load_and_workers, now)?;
-            load_batch(conn, &mut load, considered.batch.as_deref())?;
+            promise_ahead(tx, place, request, load_and_workers, now)?;
+            load_batch(tx, &mut load, considered.batch.as_deref())?;
             Ok(Some(TaskSituation { considered, load, all }))
         })
     }
@@ -163,8 +160,7 @@ impl Store {
 
 /// Promises areas to the tasks ahead of this one, as the walk along the queue does.
 fn promise_ahead(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     (asked, rank): (&Stored, i64),
     request: &Dispatch,
     (all, load): (&[Worker], &mut Load),
@@ -173,10 +169,10 @@ fn promise_ahead(
     if areas_of(&asked.task).is_empty() {
         return Ok(());
     }
-    let place = [rank.into(), asked.task.id.0.into(), LOOK.into()];
-    for row in conn.query(sql::QUEUE_AHEAD, &place)? {
-        let Some(found) = readable(conn, definitions, &row)? else { continue };
-        let considered = considered(conn, &found, request)?;
+    let place = params![rank, asked.task.id, LOOK];
+    for row in tx.query(sql::QUEUE_AHEAD, &place)? {
+        let Some(found) = readable(tx, &row)? else { continue };
+        let considered = considered(tx, &found, request)?;
         let candidate = considered.candidate();
         if let Err(held) = choose(&candidate, load, &request.workers, all, now) {
             load.reserve_areas(&candidate, &held);
@@ -186,26 +182,25 @@ fn promise_ahead(
 }
 
 /// One walk along the queue.
-struct Walk<'a> {
-    conn: &'a mut dyn Conn,
-    definitions: &'a Definitions,
+struct Walk<'a, 't> {
+    tx: &'a mut Tx<'t>,
     request: &'a Dispatch,
     all: Vec<Worker>,
     load: Load,
     now: Instant,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     fn run(mut self) -> Result<Dispatched, StoreError> {
         let mut dispatched = Dispatched::default();
         let mut queue = Queue::new();
         loop {
-            let rows = queue.next(self.conn)?;
+            let rows = queue.next(self.tx)?;
             if rows.is_empty() {
                 return Ok(dispatched);
             }
             for row in &rows {
-                let Some(found) = readable(self.conn, self.definitions, row)? else { continue };
+                let Some(found) = readable(self.tx, row)? else { continue };
                 if self.consider(&found, &mut dispatched)? == Next::Stop {
                     return Ok(dispatched);
                 }
@@ -218,8 +213,8 @@ impl Walk<'_> {
         found: &Stored,
         dispatched: &mut Dispatched,
     ) -> Result<Next, StoreError> {
-        let considered = considered(self.conn, found, self.request)?;
-        load_batch(self.conn, &mut self.load, considered.batch.as_deref())?;
+        let considered = considered(self.tx, found, self.request)?;
+        load_batch(self.tx, &mut self.load, considered.batch.as_deref())?;
         let candidate = considered.candidate();
         let (load, here) = (&self.load, self.request.workers.as_slice());
         let worker = match choose(&candidate, load, here, &self.all, self.now) {
@@ -255,12 +250,12 @@ impl Walk<'_> {
             let role = acting_role(&found.lifecycle, role);
             let actor = Actor { role, name: Some(worker.name.clone()) };
             let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
-            let tried = try_claim(self.conn, self.definitions, found.clone(), claim, self.now)?;
+            let tried = try_claim(self.tx, found.clone(), claim, self.now)?;
             match tried {
                 ClaimAttempt::Claimed(claimed) => {
                     let Dispatch { node, token, .. } = self.request;
                     let post = Post { node, account: &worker.account, token: token.as_deref() };
-                    set_place(self.conn, claimed.run, Some(post), &considered.areas)?;
+                    set_place(self.tx, claimed.run, Some(post), &considered.areas)?;
                     dispatched.worker = Some(worker.name.clone());
                     dispatched.claimed = Some(*claimed);
                     return Ok(Next::Stop);
@@ -307,8 +302,7 @@ fn applies_to_all(held: &Ineligible) -> bool {
 
 /// The running runs and what was used. Batches are added when their tasks come up.
 fn snapshot(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     request: &Dispatch,
     paused: bool,
     now: Instant,
@@ -318,14 +312,11 @@ fn snapshot(
         limit: request.limit,
         node: request.node.clone(),
         capacity: request.capacity,
-        day: day_used(conn, now)?,
+        day: day_used(tx, now)?,
         ..Load::default()
     };
-    for row in conn.query(sql::RUNNING, &[OPEN_RUNS.into()])? {
-        load.running.push(running(&row)?);
-    }
-    for row in conn.query(sql::ACCOUNTS, &[ACCOUNTS.into()])? {
-        let (name, account) = account(&row)?;
+    load.running = tx.all(sql::RUNNING, &params![OPEN_RUNS], running)?;
+    for (name, account) in tx.all(sql::ACCOUNTS, &params![ACCOUNTS], account)? {
         let limit = request.account_limits.get(&name).copied();
         let AccountRow { paused_until, reason, probing, hits: _ } = account;
         load.accounts.insert(name, AccountLoad { paused_until, reason, probing, limit });
@@ -333,87 +324,71 @@ fn snapshot(
     for (name, limit) in &request.account_limits {
         load.accounts.entry(name.clone()).or_default().limit = Some(*limit);
     }
-    let used = load.day.with_runs(open_runs(&load));
-    load.day_budget = day_budget(conn, definitions, request.day_budget, &used, now)?;
+    let open_runs = u32::try_from(load.running.len()).unwrap_or(u32::MAX);
+    let used = load.day.with_runs(open_runs);
+    load.day_budget = day_budget(tx, request.day_budget, &used, now)?;
     Ok(load)
-}
-
-fn open_runs(load: &Load) -> u32 {
-    u32::try_from(load.running.len()).unwrap_or(u32::MAX)
 }
 
 /// The same with every batch that has queued tasks.
-fn whole_load(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    request: &Dispatch,
-    now: Instant,
-) -> Result<Load, StoreError> {
-    let paused = number(conn, sql::PAUSED, &[])? != 0;
-    let mut load = snapshot(conn, definitions, request, paused, now)?;
-    for row in conn.query(sql::READY_BATCHES, &[BATCHES.into()])? {
-        let (name, batch) = batch_load(&row)?;
-        load.batches.insert(name, batch);
-    }
+fn whole_load(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+    let paused = is_paused(tx)?;
+    let mut load = snapshot(tx, request, paused, now)?;
+    load.batches.extend(tx.all(sql::READY_BATCHES, &params![BATCHES], batch_load)?);
     Ok(load)
 }
 
-fn load_batch(conn: &mut dyn Conn, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
-    let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) else {
-        return Ok(());
-    };
-    for row in conn.query(sql::BATCH_LOAD, &[batch.into()])? {
-        let (name, batch) = batch_load(&row)?;
-        load.batches.insert(name, batch);
+fn load_batch(tx: &mut Tx<'_>, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
+    if let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) {
+        load.batches.extend(tx.first(sql::BATCH_LOAD, &params![batch], batch_load)?);
     }
     Ok(())
 }
 
-pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), StoreError> {
+pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), DbError> {
     let batch = BatchLoad {
         concurrency: saturating_u32(row.int(1)?),
-        paused: row.int(2)? != 0,
+        paused: row.get(2)?,
         budget: budget(row, 3)?,
         used: used(row, 7)?,
     };
-    Ok((row.text(0)?.to_owned(), batch))
+    Ok((row.get(0)?, batch))
 }
 
 fn running(row: &Row) -> Result<Running, StoreError> {
-    let task = TaskId(row.int(0)?);
+    let task = row.get::<TaskId>(0)?;
     let areas = serde_json::from_str(row.text(6)?).map_err(|_| StoreError::Corrupt {
         task,
         what: "the areas of its run are not a list".to_owned(),
     })?;
-    let text = |at: usize| row.opt_text(at).map(|text| text.map(str::to_owned));
     Ok(Running {
         task,
-        project: row.text(1)?.to_owned(),
-        batch: text(2)?,
+        project: row.get(1)?,
+        batch: row.get(2)?,
         worker: name_of(row.text(3)?).to_owned(),
-        account: text(4)?.unwrap_or_default(),
-        node: text(5)?.unwrap_or_default(),
+        account: row.get::<Option<_>>(4)?.unwrap_or_default(),
+        node: row.get::<Option<_>>(5)?.unwrap_or_default(),
         areas,
     })
 }
 
 /// The workers of every live node. Those of this node come from the request and not from its row.
-fn registry(conn: &mut dyn Conn, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
-    let live = [request.alive_after.0.into(), request.node.as_str().into(), NODES.into()];
+fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
+    let live = params![request.alive_after, request.node.as_str(), NODES];
     let mut all = request.workers.clone();
-    for row in conn.query(sql::LIVE_WORKERS, &live)? {
+    for row in tx.query(sql::LIVE_WORKERS, &live)? {
         all.extend(workers_from(row.text(0)?));
     }
     Ok(all)
 }
 
 fn considered(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     stored: &Stored,
     request: &Dispatch,
 ) -> Result<Considered, StoreError> {
     let task = &stored.task;
-    let spent = task_used(conn, task, &request.task_budget)?;
+    let spent = task_used(tx, task, &request.task_budget)?;
     Ok(Considered {
         task: task.id,
         project: task.project.clone(),
@@ -422,7 +397,7 @@ fn considered(
         roles: roles_of(&stored.lifecycle, stored),
         areas: areas_of(task),
         spent,
-        budget: budget_of(conn, stored, request.task_budget, &spent)?,
+        budget: budget_of(tx, stored, request.task_budget, &spent)?,
     })
 }
 

@@ -14,9 +14,10 @@ use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
 use super::audit::HistoryEntry;
-use super::conn::{Conn, DbError, Row};
+use super::conn::{DbError, Row};
 use super::notices::Notice;
 use super::row::words;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// How long changes and notices are kept.
@@ -128,14 +129,14 @@ impl Store {
     /// sees. Nothing will ever come before the last of them.
     pub fn changes(&self, after: Option<Cursor>, at_most: i64) -> Result<Vec<Change>, StoreError> {
         self.adopt_restored()?;
-        self.read(|conn| {
+        self.read(|tx| {
             let (mut xid, mut seq) = after.map_or((0, 0), |cursor| (cursor.xid, cursor.seq));
             if let Some(cursor) = after {
-                check(conn, cursor)?;
+                check(tx, cursor)?;
             }
             loop {
-                let params = [xid.into(), seq.into(), at_most.clamp(0, PAGE).into()];
-                let rows = conn.query(sql::CHANGES.pick(conn), &params)?;
+                let params = params![xid, seq, at_most.clamp(0, PAGE)];
+                let rows = tx.query(sql::CHANGES, &params)?;
                 let page: Vec<_> = rows
                     .iter()
                     .filter_map(|row| change(row).transpose())
@@ -152,7 +153,7 @@ impl Store {
     /// The cursor of the latest change; none if the feed is empty.
     pub fn feed_end(&self) -> Result<Option<Cursor>, StoreError> {
         self.adopt_restored()?;
-        self.read(|conn| conn.query(sql::FEED_END.pick(conn), &[])?.first().map(cursor).transpose())
+        self.read(|tx| tx.first(sql::FEED_END, &[], cursor))
     }
 
     /// Removes changes and notices that are older than [`KEPT`]. The last of the old changes stays:
@@ -160,10 +161,10 @@ impl Store {
     pub fn prune(&self, now: Instant) -> Result<(), StoreError> {
         let limit = now.0 - KEPT.0;
         for _ in 0..PRUNED_PAGES {
-            let removed = self.write(move |conn| {
-                let params = [limit.into(), PAGE.into()];
-                let changes = conn.query(sql::PRUNE_CHANGES.pick(conn), &params)?.len();
-                Ok(changes + conn.query(sql::PRUNE_NOTICES, &params)?.len())
+            let removed = self.write(move |tx| {
+                let params = params![limit, PAGE];
+                let changes = tx.query(sql::PRUNE_CHANGES, &params)?.len();
+                Ok(changes + tx.query(sql::PRUNE_NOTICES, &params)?.len())
             })?;
             if removed == 0 {
                 break;
@@ -175,95 +176,91 @@ impl Store {
     /// A dump of a PostgreSQL store may be restored on a server that counts its transactions from a
     /// lower number. The restored rows then come first, in the order of their own numbers.
     fn adopt_restored(&self) -> Result<(), StoreError> {
-        if self.read(|conn| Ok(conn.query(sql::RESTORED.pick(conn), &[])?.is_empty()))? {
+        if !self.read(|tx| tx.has(sql::RESTORED, &[]))? {
             return Ok(());
         }
-        self.write(|conn| {
+        self.write(|tx| {
             // This waits for their writers, so that no change with a former number comes later.
-            conn.write(sql::ADOPT_RESTORED_TASKS.pick(conn), &[])?;
-            Ok(conn.write(sql::ADOPT_RESTORED.pick(conn), &[])?)
+            tx.write(sql::ADOPT_RESTORED_TASKS, &[])?;
+            tx.write(sql::ADOPT_RESTORED, &[])
         })
     }
 }
 
 /// Adds a change to the feed. `number` is that of the record, the run, the decision or the notice.
 pub(super) fn tell(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     kind: ChangeKind,
     task: Option<TaskId>,
     number: i64,
     now: Instant,
 ) -> Result<(), StoreError> {
-    let columns =
-        [now.0.into(), kind.as_str().into(), task.map(|task| task.0).into(), number.into()];
-    Ok(conn.write(sql::INSERT_CHANGE.pick(conn), &columns)?)
+    tx.write(sql::INSERT_CHANGE, &params![now, kind.as_str(), task, number])
 }
 
-pub(super) fn tell_record(conn: &mut dyn Conn, entry: &HistoryEntry) -> Result<(), StoreError> {
+pub(super) fn tell_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<(), StoreError> {
     let kind = match &entry.record.from {
         None => ChangeKind::Created,
         Some(from) if *from != entry.record.to => ChangeKind::Moved,
         Some(_) => ChangeKind::Noted,
     };
-    tell(conn, kind, Some(entry.task), entry.seq, entry.ts)
+    tell(tx, kind, Some(entry.task), entry.seq, entry.ts)
 }
 
 pub(super) fn tell_run(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     kind: ChangeKind,
     run: RunId,
     now: Instant,
 ) -> Result<(), StoreError> {
-    tell(conn, kind, Some(run.task), run.epoch, now)
+    tell(tx, kind, Some(run.task), run.epoch, now)
 }
 
 /// The cursor's change must still be there and be the same.
-fn check(conn: &mut dyn Conn, given: Cursor) -> Result<(), StoreError> {
-    let rows = conn.query(sql::CHANGE_AT, &[given.xid.into(), given.seq.into()])?;
-    if rows.first().map(cursor).transpose()? == Some(given) {
+fn check(tx: &mut Tx<'_>, given: Cursor) -> Result<(), StoreError> {
+    if tx.first(sql::CHANGE_AT, &params![given.xid, given.seq], cursor)? == Some(given) {
         return Ok(());
     }
-    let oldest = conn.query(sql::FEED_START.pick(conn), &[])?.first().map(cursor).transpose()?;
+    let oldest = tx.first(sql::FEED_START, &[], cursor)?;
     let is_old = oldest.is_some_and(|oldest| (given.xid, given.seq) < (oldest.xid, oldest.seq));
     Err(if is_old { CursorError::TooOld(given) } else { CursorError::Foreign(given) }.into())
 }
 
 /// Reads the first columns of `sql::CHANGES`.
-fn cursor(row: &Row) -> Result<Cursor, StoreError> {
+fn cursor(row: &Row) -> Result<Cursor, DbError> {
     let (xid, seq) = (row.int(0)?, row.int(1)?);
-    let (kind, task) = (row.text(3)?, row.opt_int(4)?);
+    let (kind, task) = (row.text(3)?, row.get::<Option<i64>>(4)?);
     let told = format!("{xid} {seq} {} {kind} {task:?} {}", row.int(2)?, row.int(5)?);
     let hash = Sha256::digest(told.as_bytes());
     Ok(Cursor { xid, seq, check: u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]) })
 }
 
 /// None if it told a notice that is removed.
-fn change(row: &Row) -> Result<Option<Change>, StoreError> {
-    let (cursor, task, number) = (cursor(row)?, row.opt_int(4)?.map(TaskId), row.int(5)?);
+fn change(row: &Row) -> Result<Option<Change>, DbError> {
+    let (cursor, task, number) = (cursor(row)?, row.get(4)?, row.int(5)?);
     let kind = ChangeKind::read_word(row, 3)?;
-    let text = |column: usize| Ok::<_, StoreError>(row.opt_text(column)?.map(str::to_owned));
     let run = |outcome| {
-        let run = RunId { task: TaskId(row.int(4)?), epoch: number };
-        Ok::<_, StoreError>(ChangeDetail::Run { run, worker: row.text(10)?.to_owned(), outcome })
+        let run = RunId { task: row.get(4)?, epoch: number };
+        Ok::<_, DbError>(ChangeDetail::Run { run, worker: row.get(10)?, outcome })
     };
     let decision = |settled_by| {
-        let asks = row.text(12)?.to_owned();
-        Ok::<_, StoreError>(ChangeDetail::Decision { id: DecisionId(number), asks, settled_by })
+        let (id, asks) = (DecisionId(number), row.get(12)?);
+        Ok::<_, DbError>(ChangeDetail::Decision { id, asks, settled_by })
     };
     let detail = match kind {
         ChangeKind::Created | ChangeKind::Moved | ChangeKind::Noted => ChangeDetail::Record {
             seq: number,
-            from: text(6)?,
-            to: row.text(7)?.to_owned(),
-            trigger: row.text(8)?.to_owned(),
-            actor: row.text(9)?.to_owned(),
+            from: row.get(6)?,
+            to: row.get(7)?,
+            trigger: row.get(8)?,
+            actor: row.get(9)?,
         },
         ChangeKind::RunStarted => run(None)?,
-        ChangeKind::RunEnded | ChangeKind::RunReported => run(text(11)?)?,
+        ChangeKind::RunEnded | ChangeKind::RunReported => run(row.get(11)?)?,
         ChangeKind::DecisionOpened => decision(None)?,
-        ChangeKind::DecisionAnswered | ChangeKind::DecisionLapsed => decision(text(13)?)?,
-        ChangeKind::Notice if row.opt_int(14)?.is_none() => return Ok(None),
+        ChangeKind::DecisionAnswered | ChangeKind::DecisionLapsed => decision(row.get(13)?)?,
+        ChangeKind::Notice if row.get::<Option<i64>>(14)?.is_none() => return Ok(None),
         ChangeKind::Notice => ChangeDetail::Notice(Notice::read(row, 14)?),
     };
-    Ok(Some(Change { cursor, at: Instant(row.int(2)?), kind, task, detail }))
+    Ok(Some(Change { cursor, at: row.get(2)?, kind, task, detail }))
 }

@@ -11,9 +11,9 @@ use banksman_core::policy::{self, Grant};
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
-use super::conn::Conn;
 use super::notices::NewNotice;
 use super::query::{self, PAGE};
+use super::tx::Tx;
 use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// Pages of a history that are read. Older grants are forgotten, and the agent has to ask again.
@@ -76,7 +76,7 @@ impl Store {
 /// The budget of a task with everything that people have granted. The history is read only if the
 /// budget is used up without that.
 pub(super) fn budget_of(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     stored: &Stored,
     budget: Budget,
     used: &Used,
@@ -84,7 +84,7 @@ pub(super) fn budget_of(
     if !budget.is_used_up(used) {
         return Ok(budget);
     }
-    let entries = pages(&stored.task, |after| query::history(conn, stored.task.id, after))?;
+    let entries = pages(&stored.task, |after| query::history(tx, stored.task.id, after))?;
     let raised_at = raised_at(&stored.lifecycle, &entries);
     Ok(raised_at.map_or(budget, |used| budget.beyond(&used)))
 }

@@ -7,11 +7,12 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry, hex};
-use super::conn::Conn;
-use super::definitions::Definitions;
+use super::conn::DbError;
+
 use super::query::{self, PAGE};
-use super::row::{Stored, lifecycle_version, stored};
+use super::row::Stored;
 use super::runs::past_run;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// A problem of one task.
@@ -41,10 +42,10 @@ impl Store {
     /// Checks every task: its invariants, what will move it on, its place in the queue, timers,
     /// needs and runs. Then the switch, the accounts and the sums of what was used.
     pub fn check(&self) -> Result<HealthReport, StoreError> {
-        let mut report = self.check_tasks(|conn, stored, _| {
+        let mut report = self.check_tasks(|tx, stored, _| {
             let mut findings = Vec::new();
-            state_findings(conn, stored, &mut findings)?;
-            run_findings(conn, &stored.task, &mut findings)?;
+            state_findings(tx, stored, &mut findings)?;
+            run_findings(tx, &stored.task, &mut findings)?;
             Ok((findings, 0))
         })?;
         report.faults = self.read(faults)?;
@@ -53,16 +54,16 @@ impl Store {
 
     /// Verifies every history: its hash chain, its numbers, and that it leads to the task.
     pub fn verify_history(&self) -> Result<HealthReport, StoreError> {
-        self.check_tasks(|conn, stored, digest| {
+        self.check_tasks(|tx, stored, digest| {
             digest.update(stored.task.id.0.to_be_bytes());
             digest.update(&stored.head);
-            history_findings(conn, stored)
+            history_findings(tx, stored)
         })
     }
 
     fn check_tasks(
         &self,
-        look: impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
+        look: impl Fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
     ) -> Result<HealthReport, StoreError> {
         let mut report = HealthReport::default();
         let mut digest = Sha256::new();
@@ -70,9 +71,7 @@ impl Store {
         while report.findings.len() < MOST_FINDINGS {
             // Each page is one snapshot, so that a check of a large store does not block its
             // writers.
-            let page = self.read(|conn| {
-                check_page(conn, &self.definitions, after, &look, &mut digest.clone())
-            })?;
+            let page = self.read(|tx| check_page(tx, after, &look, &mut digest.clone()))?;
             let Some(last) = page.last else { break };
             after = last;
             digest = page.digest;
@@ -95,23 +94,19 @@ struct Page {
 }
 
 fn check_page(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     after: i64,
-    look: &impl Fn(&mut dyn Conn, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
+    look: &impl Fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
     digest: &mut Sha256,
 ) -> Result<Page, StoreError> {
-    let rows = conn.query(sql::TASKS_FROM, &[after.into(), PAGE.into()])?;
+    let rows = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
     let mut page =
         Page { last: None, tasks: 0, records: 0, findings: Vec::new(), digest: Sha256::new() };
     for row in &rows {
-        let id = TaskId(row.int(0)?);
+        let id = row.get::<TaskId>(0)?;
         page.last = Some(id.0);
         page.tasks += 1;
-        let task = definitions
-            .get(conn, lifecycle_version(row)?)
-            .and_then(|lifecycle| stored(row, lifecycle));
-        let looked = task.and_then(|task| look(conn, &task, digest));
+        let looked = tx.task(row).and_then(|task| look(tx, &task, digest));
         match looked {
             Ok((findings, records)) => {
                 page.records += records;
@@ -132,28 +127,23 @@ fn check_page(
 }
 
 /// Records whose task is missing.
-fn orphaned_records(conn: &mut dyn Conn) -> Result<Vec<HealthFinding>, StoreError> {
-    let rows = conn.query(sql::STRAY_RECORDS, &[PAGE.into()])?;
-    rows.iter()
-        .map(|row| {
-            Ok(HealthFinding {
-                task: TaskId(row.int(0)?),
-                what: "has a history but is not there".to_owned(),
-            })
-        })
-        .collect()
+fn orphaned_records(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>, StoreError> {
+    tx.all(sql::STRAY_RECORDS, &params![PAGE], |row| {
+        let what = "has a history but is not there".to_owned();
+        Ok::<_, DbError>(HealthFinding { task: row.get(0)?, what })
+    })
 }
 
 /// Every lease must have an open run, every open run a lease, and every run words that are known.
 fn run_findings(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     task: &Task,
     findings: &mut Vec<String>,
 ) -> Result<(), StoreError> {
     let held = task.lease.as_ref().map(|lease| lease.epoch);
     let mut open = Vec::new();
-    for row in conn.query(sql::PAST_RUNS, &[task.id.0.into(), i64::MAX.into()])?.iter().rev() {
-        if row.opt_int(14)?.is_none() {
+    for row in tx.query(sql::PAST_RUNS, &params![task.id, i64::MAX])?.iter().rev() {
+        if row.get::<Option<i64>>(14)?.is_none() {
             open.push(row.int(0)?);
         }
         match past_run(task.id, row) {
@@ -171,9 +161,9 @@ fn run_findings(
     Ok(())
 }
 
-fn faults(conn: &mut dyn Conn) -> Result<Vec<String>, StoreError> {
+fn faults(tx: &mut Tx<'_>) -> Result<Vec<String>, StoreError> {
     let mut faults = Vec::new();
-    if conn.query(sql::PAUSED, &[])?.is_empty() {
+    if !tx.has(sql::PAUSED, &[])? {
         faults.push("the switch that pauses everything is gone".to_owned());
     }
     let looks = [
@@ -182,7 +172,7 @@ fn faults(conn: &mut dyn Conn) -> Result<Vec<String>, StoreError> {
         (sql::WRONG_BATCHES, "what was used by", "is not what its runs add up to"),
     ];
     for (statement, before, after) in looks {
-        for row in conn.query(statement, &[PAGE.into()])? {
+        for row in tx.query(statement, &params![PAGE])? {
             faults.push(format!("{before} {} {after}", row.text(0)?));
         }
     }
@@ -190,7 +180,7 @@ fn faults(conn: &mut dyn Conn) -> Result<Vec<String>, StoreError> {
 }
 
 fn state_findings(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     stored: &Stored,
     findings: &mut Vec<String>,
 ) -> Result<(), StoreError> {
@@ -201,7 +191,7 @@ fn state_findings(
     if stored.queue_rank != task.rank(lifecycle) {
         findings.push("its place in the queue is wrong".to_owned());
     }
-    let timers = query::timers(conn, task.id)?;
+    let timers = query::timers(tx, task.id)?;
     if machine::driver_of(lifecycle, task, timers.first().map(|(timer, _)| timer.due))
         == Driver::Stranded
     {
@@ -225,25 +215,21 @@ fn state_findings(
     {
         findings.push("is delayed without a timer, or the other way round".to_owned());
     }
-    let open = conn.query(sql::COUNT_OPEN_NEEDS, &[task.id.0.into()])?;
-    let open = open.first().map_or(Ok(0), |row| row.int(0))?;
+    let open = tx.count(sql::COUNT_OPEN_NEEDS, &params![task.id])?;
     if open != task.open_needs {
         findings.push(format!("waits for {} tasks, but {open} are open", task.open_needs));
     }
     Ok(())
 }
 
-fn history_findings(
-    conn: &mut dyn Conn,
-    stored: &Stored,
-) -> Result<(Vec<String>, i64), StoreError> {
+fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64), StoreError> {
     let id = stored.task.id;
     let mut findings = Vec::new();
     let mut history: Vec<(i64, Instant, Record)> = Vec::new();
     let mut prev = GENESIS.to_vec();
     let mut after = 0;
     loop {
-        let page = query::history(conn, id, after)?;
+        let page = query::history(tx, id, after)?;
         for (place, entry) in (history.len() + 1..).zip(&page) {
             chain(entry, &prev, place, &mut findings);
             prev.clone_from(&entry.hash);
@@ -260,7 +246,7 @@ fn history_findings(
             "its history ends at record {after}, which is not the one that the task names"
         ));
     }
-    let task = Task { body: query::body(conn, id)?, ..stored.task.clone() };
+    let task = Task { body: query::body(tx, id)?, ..stored.task.clone() };
     findings.extend(fold_finding(&stored.lifecycle, &task, &history));
     Ok((findings, i64::try_from(history.len()).unwrap_or(i64::MAX)))
 }

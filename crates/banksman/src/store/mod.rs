@@ -38,6 +38,7 @@ mod spent;
 mod sql;
 mod switches;
 mod timers;
+mod tx;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,8 +60,9 @@ pub use runs::{NodeTime, OpenRun, PastRun, RunEnd};
 pub use spent::scope_name;
 pub use timers::TimerResult;
 
-use conn::{Conn, Db, DbError, Migration, Options, Target, Waited, WakeMark};
+use conn::{Db, DbError, Migration, Options, Row, Target, Value, Waited, WakeMark};
 use definitions::Definitions;
+use tx::Tx;
 
 /// The versions of the schema. A released migration is never edited.
 const MIGRATIONS: &[Migration] = &[
@@ -134,15 +136,48 @@ impl Store {
 
     fn write<T: Send + 'static>(
         &self,
-        job: impl FnMut(&mut dyn Conn) -> Result<T, StoreError> + Send + 'static,
+        mut job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.db.write(job)
+        let definitions = Arc::clone(&self.definitions);
+        self.db.write(move |conn| job(&mut Tx { conn, definitions: &definitions }))
+    }
+
+    /// Writes again after a unique violation. Two writers with one key may both find it free; the
+    /// loser then finds the winner's row.
+    fn write_keyed<T: Send + 'static>(
+        &self,
+        job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match self.write(job.clone()) {
+            Err(StoreError::Db(DbError::Unique { .. })) => self.write(job),
+            other => other,
+        }
     }
 
     fn read<T>(
         &self,
-        job: impl FnMut(&mut dyn Conn) -> Result<T, StoreError>,
+        mut job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.db.read(job)
+        self.db.read(|conn| job(&mut Tx { conn, definitions: &self.definitions }))
+    }
+
+    /// Reads every row of one query.
+    fn rows<T, E: Into<StoreError>>(
+        &self,
+        statement: &'static str,
+        params: &[Value],
+        read: impl Fn(&Row) -> Result<T, E>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(|tx| tx.all(statement, params, &read))
+    }
+
+    /// Reads the first row of one query.
+    fn row<T, E: Into<StoreError>>(
+        &self,
+        statement: &'static str,
+        params: &[Value],
+        read: impl Fn(&Row) -> Result<T, E>,
+    ) -> Result<Option<T>, StoreError> {
+        self.read(|tx| tx.first(statement, params, &read))
     }
 }

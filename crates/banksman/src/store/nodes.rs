@@ -3,8 +3,9 @@
 use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
 
-use super::conn::{Conn, Row};
+use super::conn::{DbError, Row};
 use super::row::json;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 /// A node that was seen this recently is not written again: nothing would change, and each commit
@@ -23,71 +24,58 @@ pub struct Node {
     pub workers: Vec<Worker>,
 }
 
-/// What a node's report about itself changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeChange {
-    /// Its workers have changed, so a task that no worker could take may find one now.
-    pub workers: bool,
-}
-
 impl Store {
     /// Records that a node is alive, and its workers. Writes nothing if that is known already.
-    pub fn put_node(&self, node: &Node) -> Result<NodeChange, StoreError> {
+    /// Returns whether its workers have changed: a task that no worker could take may find one now.
+    pub fn put_node(&self, node: &Node) -> Result<bool, StoreError> {
         let node = node.clone();
-        self.write(move |conn| {
+        self.write(move |tx| {
             let workers = json(&node.workers);
-            let rows = conn.query(sql::NODE.pick(conn), &[node.name.as_str().into()])?;
+            let rows = tx.query(sql::NODE, &params![&node.name])?;
             let known_workers = rows.first().map(|row| row.text(3)).transpose()?;
-            let changed = NodeChange { workers: known_workers != Some(workers.as_str()) };
+            let has_changed = known_workers != Some(workers.as_str());
             let known = rows.first().map(self::node).transpose()?;
-            if !changed.workers && known.is_some_and(|known| says_as_much(&known, &node)) {
-                return Ok(changed);
+            if !has_changed && known.is_some_and(|known| says_as_much(&known, &node)) {
+                return Ok(has_changed);
             }
-            let columns = [
-                node.name.as_str().into(),
-                node.seen_at.0.into(),
-                i64::from(node.capacity).into(),
-                workers.into(),
-            ];
-            conn.write(sql::PUT_NODE, &columns)?;
-            if changed.workers {
-                conn.notify();
+            let columns = params![&node.name, node.seen_at, node.capacity, workers];
+            tx.write(sql::PUT_NODE, &columns)?;
+            if has_changed {
+                tx.notify();
             }
-            Ok(changed)
+            Ok(has_changed)
         })
     }
 
     pub fn nodes(&self) -> Result<Vec<Node>, StoreError> {
-        self.read(|conn| conn.query(sql::NODES, &[NODES.into()])?.iter().map(node).collect())
+        self.rows(sql::NODES, &params![NODES], node)
     }
 
     /// Removes a node, and returns whether it was known. Any node may then carry out its effects;
     /// its leases expire by themselves.
     pub fn remove_node(&self, name: &str) -> Result<bool, StoreError> {
-        let name = name.to_owned();
-        self.write(move |conn| {
-            conn.write(sql::EFFECTS_OF_NOBODY, &[name.as_str().into()])?;
-            conn.notify();
-            Ok(!conn.query(sql::DELETE_NODE, &[name.as_str().into()])?.is_empty())
+        let name = params![name];
+        self.write(move |tx| {
+            tx.write(sql::EFFECTS_OF_NOBODY, &name)?;
+            tx.notify();
+            tx.has(sql::DELETE_NODE, &name)
         })
     }
 
     /// The clock for leases: the database's if several machines share it, else the caller's.
     pub fn now(&self, local: Instant) -> Result<Instant, StoreError> {
-        self.read(|conn| now(conn, local))
+        self.read(|tx| now(tx, local))
     }
 }
 
-pub(super) fn now(conn: &mut dyn Conn, local: Instant) -> Result<Instant, StoreError> {
-    let rows = conn.query(sql::CLOCK.pick(conn), &[])?;
-    let clock = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
-    Ok(clock.map_or(local, Instant))
+pub(super) fn now(tx: &mut Tx<'_>, local: Instant) -> Result<Instant, StoreError> {
+    Ok(tx.value(sql::CLOCK, &[])?.unwrap_or(local))
 }
 
-fn node(row: &Row) -> Result<Node, StoreError> {
+fn node(row: &Row) -> Result<Node, DbError> {
     Ok(Node {
-        name: row.text(0)?.to_owned(),
-        seen_at: Instant(row.int(1)?),
+        name: row.get(0)?,
+        seen_at: row.get(1)?,
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
         workers: workers_from(row.text(3)?),
     })

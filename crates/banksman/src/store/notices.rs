@@ -7,9 +7,10 @@ use banksman_core::machine::{Driver, Effect, Task, driver_of};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
-use super::conn::{Conn, DbError, Row, Value};
+use super::conn::{DbError, Row, Value};
 use super::feed::{ChangeKind, tell};
 use super::row::words;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, hex, sql};
 
 /// How long other nodes leave a delivery alone that one has taken.
@@ -121,18 +122,18 @@ pub struct Notice {
 
 impl Notice {
     /// Reads `id, kind, task, decision, urgent, text` from a column on.
-    pub(super) fn read(row: &Row, first: usize) -> Result<Self, StoreError> {
+    pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
         let kind = NoticeKind::read_word(row, first + 1)?;
-        let decision = row.opt_int(first + 3)?.map(DecisionId);
+        let decision: Option<DecisionId> = row.get(first + 3)?;
         let asks = matches!(kind, NoticeKind::Decision | NoticeKind::Reminder);
         let asked = decision.filter(|_| asks);
         let to_type = asked.map(|id| format!(" (banksman decisions show {id})"));
         Ok(Self {
             id: row.int(first)?,
             kind,
-            task: row.opt_int(first + 2)?.map(TaskId),
+            task: row.get(first + 2)?,
             decision,
-            urgent: row.int(first + 4)? != 0,
+            urgent: row.get(first + 4)?,
             text: format!("{}{}", row.text(first + 5)?, to_type.unwrap_or_default()),
         })
     }
@@ -141,26 +142,26 @@ impl Notice {
 impl Store {
     /// Writes a notice about something that no other write records. It should have a key.
     pub fn notice(&self, notice: NewNotice, now: Instant) -> Result<(), StoreError> {
-        self.write(move |conn| write_notice(conn, &notice, now))
+        self.write(move |tx| write_notice(tx, &notice, now))
     }
 
     /// Takes the notices that a channel has to deliver, the oldest first. Other callers leave them
     /// alone until the caller has reported, or was given enough time to.
     pub fn take_notices(&self, channel: Channel, now: Instant) -> Result<Vec<Notice>, StoreError> {
-        let due: [Value; 2] = [channel.as_str().into(), now.0.into()];
+        let due = params![channel.as_str(), now];
         // Most turns have none, and a look keeps no writer waiting.
-        if self.read(|conn| Ok(conn.query(sql::HAS_NOTICES, &due)?.is_empty()))? {
+        if !self.read(|tx| tx.has(sql::HAS_NOTICES, &due))? {
             return Ok(Vec::new());
         }
-        self.write(move |conn| {
-            let due = [due.as_slice(), &[AT_ONCE.into()]].concat();
-            let rows = conn.query(sql::DUE_NOTICES.pick(conn), &due)?;
+        self.write(move |tx| {
+            let due = [due.as_slice(), &params![AT_ONCE]].concat();
+            let rows = tx.query(sql::DUE_NOTICES, &due)?;
             for row in &rows {
                 let until = now.plus(TAKEN_FOR).0;
-                let columns = [row.int(0)?.into(), channel.as_str().into(), until.into()];
-                conn.write(sql::NOTICE_TAKEN, &columns)?;
+                let columns = params![row.int(0)?, channel.as_str(), until];
+                tx.write(sql::NOTICE_TAKEN, &columns)?;
             }
-            rows.iter().map(|row| Notice::read(row, 0)).collect()
+            rows.iter().map(|row| Ok(Notice::read(row, 0)?)).collect()
         })
     }
 
@@ -174,11 +175,11 @@ impl Store {
     ) -> Result<(), StoreError> {
         let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
         let error: Value = sent.err().map(|error| shortened(&error)).into();
-        self.write(move |conn| {
+        self.write(move |tx| {
             for id in &ids {
                 let (id, channel) = ((*id).into(), channel.as_str().into());
                 let columns = [id, channel, now.0.into(), error.clone(), ATTEMPTS.into()];
-                conn.write(sql::NOTICE_SENT, &columns)?;
+                tx.write(sql::NOTICE_SENT, &columns)?;
             }
             Ok(())
         })
@@ -187,7 +188,7 @@ impl Store {
 
 /// Writes a notice, its deliveries and its place in the feed.
 pub(super) fn write_notice(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     notice: &NewNotice,
     now: Instant,
 ) -> Result<(), StoreError> {
@@ -200,12 +201,12 @@ pub(super) fn write_notice(
         shortened(&notice.text).into(),
         notice.key.as_deref().into(),
     ];
-    let rows = conn.query(sql::INSERT_NOTICE, &columns)?;
+    let rows = tx.query(sql::INSERT_NOTICE, &columns)?;
     let Some(row) = rows.first() else { return Ok(()) };
     let id = row.int(0)?;
-    conn.write(sql::INSERT_DELIVERIES, &[id.into()])?;
-    conn.notify();
-    tell(conn, ChangeKind::Notice, notice.task, id, now)
+    tx.write(sql::INSERT_DELIVERIES, &params![id])?;
+    tx.notify();
+    tell(tx, ChangeKind::Notice, notice.task, id, now)
 }
 
 fn shortened(text: &str) -> String {

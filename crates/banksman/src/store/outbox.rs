@@ -5,6 +5,7 @@ use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
 use super::notices::{NewNotice, NoticeKind, notice_of, write_notice};
+use super::tx::params;
 use super::{Store, StoreError, Stored, sql};
 
 /// Effects that one call takes.
@@ -48,23 +49,21 @@ impl Store {
         taken_for: Span,
         at_most: i64,
     ) -> Result<Vec<PendingEffect>, StoreError> {
-        let params = [now.0.into(), node.into(), at_most.clamp(1, AT_ONCE).into()];
-        self.write(move |conn| {
+        let params = params![now, node, at_most.clamp(1, AT_ONCE)];
+        self.write(move |tx| {
             let mut taken = Vec::new();
-            for row in conn.query(sql::DUE_EFFECTS.pick(conn), &params)? {
-                let (task, seq, number) = (TaskId(row.int(0)?), row.int(1)?, row.int(2)?);
-                let key = [task.0.into(), seq.into(), number.into()];
+            for row in tx.query(sql::DUE_EFFECTS, &params)? {
+                let (task, seq, number) = (row.get::<TaskId>(0)?, row.int(1)?, row.int(2)?);
                 // An unreadable effect must not block the others.
                 let Ok(effect) = serde_json::from_str(row.text(3)?) else {
                     let why = "an effect of no known kind";
-                    let columns = [i64::MAX.into(), why.into(), DEAD.into()];
-                    conn.query(sql::EFFECT_FAILED, &[key.as_slice(), &columns].concat())?;
+                    let columns = params![task, seq, number, i64::MAX, why, DEAD];
+                    tx.query(sql::EFFECT_FAILED, &columns)?;
                     let notice = NewNotice::alert(NoticeKind::DeadEffect, Some(task), why.into());
-                    write_notice(conn, &notice, now)?;
+                    write_notice(tx, &notice, now)?;
                     continue;
                 };
-                let until = [now.plus(taken_for).0.into()];
-                conn.write(sql::EFFECT_HELD, &[key.as_slice(), &until].concat())?;
+                tx.write(sql::EFFECT_HELD, &params![task, seq, number, now.plus(taken_for)])?;
                 taken.push(PendingEffect { task, seq, number, effect, attempts: row.int(4)? });
             }
             Ok(taken)
@@ -75,8 +74,8 @@ impl Store {
     /// succeeded. Call it before starting a job: that time may pass while the job runs, and no
     /// other node may start it then.
     pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
-        let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), node.into()];
-        self.write(move |conn| Ok(!conn.query(sql::EFFECT_KEPT, &columns)?.is_empty()))
+        let columns = params![effect.task, effect.seq, effect.number, node];
+        self.write(move |tx| tx.has(sql::EFFECT_KEPT, &columns))
     }
 
     /// In one transaction.
@@ -84,22 +83,15 @@ impl Store {
         if effects.is_empty() {
             return Ok(());
         }
-        let key = |effect: &&PendingEffect| {
-            [effect.task.0.into(), effect.seq.into(), effect.number.into()]
-        };
+        let key = |effect: &&PendingEffect| params![effect.task, effect.seq, effect.number];
         let keys: Vec<_> = effects.iter().map(key).collect();
-        self.write(move |conn| {
-            for key in &keys {
-                conn.write(sql::EFFECT_DONE, key)?;
-            }
-            Ok(())
-        })
+        self.write(move |tx| keys.iter().try_for_each(|key| tx.write(sql::EFFECT_DONE, key)))
     }
 
     /// Postpones an effect without counting an attempt.
     pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<(), StoreError> {
-        let columns = [effect.task.0.into(), effect.seq.into(), effect.number.into(), at.0.into()];
-        self.write(move |conn| Ok(conn.write(sql::EFFECT_HELD, &columns)?))
+        let columns = params![effect.task, effect.seq, effect.number, at];
+        self.write(move |tx| tx.write(sql::EFFECT_HELD, &columns))
     }
 
     /// Makes the pending effects of a record on this node due, by how often each was tried: the
@@ -111,12 +103,11 @@ impl Store {
         node: &str,
         due: impl Fn(i64) -> Instant + Send + 'static,
     ) -> Result<(), StoreError> {
-        let record = [task.0.into(), seq.into(), node.into()];
-        self.write(move |conn| {
-            for row in conn.query(sql::EFFECTS_OF_RECORD, &record)? {
+        let record = params![task, seq, node];
+        self.write(move |tx| {
+            for row in tx.query(sql::EFFECTS_OF_RECORD, &record)? {
                 let (number, at) = (row.int(0)?, due(row.int(1)?));
-                let columns = [task.0.into(), seq.into(), number.into(), at.0.into()];
-                conn.write(sql::EFFECT_HELD, &columns)?;
+                tx.write(sql::EFFECT_HELD, &params![task, seq, number, at])?;
             }
             Ok(())
         })
@@ -134,20 +125,13 @@ impl Store {
             EffectFailure::Dead => (i64::MAX, DEAD),
         };
         let error: String = error.chars().take(2_000).collect();
-        let columns = [
-            effect.task.0.into(),
-            effect.seq.into(),
-            effect.number.into(),
-            due.into(),
-            error.as_str().into(),
-            state.into(),
-        ];
+        let columns = params![effect.task, effect.seq, effect.number, due, &error, state];
         let notice = (after == EffectFailure::Dead).then(|| {
             NewNotice::alert(NoticeKind::DeadEffect, Some(effect.task), error).once(effect.key())
         });
-        self.write(move |conn| {
-            let failed = !conn.query(sql::EFFECT_FAILED, &columns)?.is_empty();
-            notice.iter().filter(|_| failed).try_for_each(|notice| write_notice(conn, notice, now))
+        self.write(move |tx| {
+            let failed = tx.has(sql::EFFECT_FAILED, &columns)?;
+            notice.iter().filter(|_| failed).try_for_each(|notice| write_notice(tx, notice, now))
         })
     }
 

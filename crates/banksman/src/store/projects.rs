@@ -2,6 +2,7 @@
 
 use banksman_core::time::Instant;
 
+use super::tx::params;
 use super::{Store, StoreError, sql};
 
 impl Store {
@@ -9,27 +10,18 @@ impl Store {
     /// needs another name.
     pub fn put_project(&self, name: &str, path: &str, now: Instant) -> Result<(), StoreError> {
         let (name, path) = (name.to_owned(), path.to_owned());
-        self.write(move |conn| {
-            let columns = [name.as_str().into(), path.as_str().into(), now.0.into()];
-            conn.write(sql::INSERT_PROJECT_IF_NEW, &columns)?;
-            let rows = conn.query(sql::PROJECT, &[name.as_str().into()])?;
-            let known = rows.first().map_or(Ok(path.as_str()), |row| row.text(0))?;
-            if known == path {
-                Ok(())
-            } else {
-                Err(StoreError::ProjectTaken(name.clone(), known.to_owned()))
+        self.write(move |tx| {
+            tx.write(sql::INSERT_PROJECT_IF_NEW, &params![&name, &path, now])?;
+            let known: Option<String> = tx.value(sql::PROJECT, &params![&name])?;
+            match known.filter(|known| *known != path) {
+                None => Ok(()),
+                Some(known) => Err(StoreError::ProjectTaken(name.clone(), known)),
             }
         })
     }
 
     /// The folder of a project.
     pub fn project(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::PROJECT, &[name.into()])?;
-            rows.first()
-                .map(|row| row.text(0).map(str::to_owned))
-                .transpose()
-                .map_err(StoreError::from)
-        })
+        self.row(sql::PROJECT, &params![name], |row| row.get(0))
     }
 }

@@ -13,9 +13,10 @@ use super::accounts::{AccountRow, account};
 use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
 use super::batches::{Batch, batches};
-use super::conn::{Conn, Row};
-use super::definitions::Definitions;
-use super::row::{Stored, is_damage, lifecycle_version, stored};
+use super::conn::{DbError, Row, Value};
+use super::row::Stored;
+use super::switches::is_paused;
+use super::tx::{Tx, params, unless_damaged};
 use super::{Store, StoreError, sql};
 
 /// The most rows of one answer.
@@ -155,24 +156,22 @@ pub struct Overview {
 impl Store {
     /// A task, with its body.
     pub fn task(&self, id: TaskId) -> Result<Stored, StoreError> {
-        self.read(|conn| task(conn, &self.definitions, id))
+        self.read(|tx| task(tx, id))
     }
 
     pub fn detail(&self, id: TaskId) -> Result<Detail, StoreError> {
-        self.read(|conn| {
-            let stored = task(conn, &self.definitions, id)?;
+        self.read(|tx| {
+            let stored = task(tx, id)?;
             let ahead = match stored.queue_rank {
-                Some(rank) => Some(number(conn, sql::COUNT_AHEAD, rank)?),
+                Some(rank) => Some(tx.count(sql::COUNT_AHEAD, &params![rank])?),
                 None => None,
             };
             Ok(Detail {
-                needs: needs(conn, id)?,
-                runs: all(conn, sql::RUNS_OF, &[id.0.into(), PAGE.into()], |row| run(id, row))?,
-                artifacts: all(conn, sql::ARTIFACTS_OF, &[id.0.into(), PAGE.into()], artifact)?,
-                decision: all(conn, sql::OPEN_DECISION_OF, &[id.0.into()], decision)?
-                    .into_iter()
-                    .next(),
-                timers: timers(conn, id)?.into_iter().map(|(timer, _)| timer).collect(),
+                needs: needs(tx, id)?,
+                runs: tx.all(sql::RUNS_OF, &params![id, PAGE], |row| run(id, row))?,
+                artifacts: tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], artifact)?,
+                decision: tx.first(sql::OPEN_DECISION_OF, &params![id], decision)?,
+                timers: timers(tx, id)?.into_iter().map(|(timer, _)| timer).collect(),
                 ahead,
                 stored,
             })
@@ -181,11 +180,11 @@ impl Store {
 
     /// The timers of a task, the next first.
     pub fn timers_of(&self, id: TaskId) -> Result<Vec<Timer>, StoreError> {
-        self.read(|conn| Ok(timers(conn, id)?.into_iter().map(|(timer, _)| timer).collect()))
+        self.read(|tx| Ok(timers(tx, id)?.into_iter().map(|(timer, _)| timer).collect()))
     }
 
     pub fn needs(&self, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
-        self.read(|conn| needs(conn, id))
+        self.read(|tx| needs(tx, id))
     }
 
     /// Tasks that match, newest first, and the start of the next page if there is one. Damaged
@@ -197,24 +196,16 @@ impl Store {
         at_most: i64,
     ) -> Result<(Vec<Stored>, Option<TaskId>), StoreError> {
         let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
-        self.read(|conn| {
+        self.read(|tx| {
             let mut found = Vec::new();
             let mut before = before.map_or(i64::MAX, |id| id.0);
             loop {
-                let rows = narrowed(conn, filter, before)?;
+                let rows = narrowed(tx, filter, before)?;
                 let exhausted = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
                 for row in &rows {
                     before = row.int(0)?;
-                    let candidate = lifecycle_version(row)
-                        .and_then(|version| self.definitions.get(conn, version))
-                        .and_then(|lifecycle| stored(row, lifecycle));
-                    let candidate = match candidate {
-                        Err(error) if is_damage(&error) => continue,
-                        read => read?,
-                    };
-                    if fits(&candidate, filter) {
-                        found.push(candidate);
-                    }
+                    let candidate = unless_damaged(tx.task(row))?;
+                    found.extend(candidate.filter(|candidate| fits(candidate, filter)));
                     if found.len() == wanted {
                         return Ok((found, Some(TaskId(before))));
                     }
@@ -228,30 +219,25 @@ impl Store {
 
     /// A page of all tasks, oldest first, each with its body and its needs.
     pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
-        self.read(|conn| {
-            let mut page = Vec::new();
-            for row in conn.query(sql::TASKS_FROM, &[after.0.into(), PAGE.into()])? {
-                let lifecycle = self.definitions.get(conn, lifecycle_version(&row)?)?;
-                page.push(stored(&row, lifecycle)?);
-            }
-            completed(conn, page)
+        self.read(|tx| {
+            let rows = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
+            let page = rows.iter().map(|row| tx.task(row)).collect::<Result<_, _>>()?;
+            completed(tx, page)
         })
     }
 
     /// Listed tasks, each with its body and its needs.
     pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
-        self.read(|conn| completed(conn, tasks.to_vec()))
+        self.read(|tx| completed(tx, tasks.to_vec()))
     }
 
     /// The epoch of the first run after a person's last transition; failures before it no longer
     /// count. Decided by the order of the records and not by their times, because clocks can be set
     /// back.
     pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::LAST_WORD_OF_A_PERSON, &[id.0.into()])?;
-            let word = rows.first().map_or(Ok(None), |row| row.opt_int(0))?.unwrap_or(0);
-            let after = [id.0.into(), word.into(), i64::MAX.into(), PAGE.into()];
-            for row in &conn.query(sql::HISTORY, &after)? {
+        self.read(|tx| {
+            let word = tx.count(sql::LAST_WORD_OF_A_PERSON, &params![id])?;
+            for row in &tx.query(sql::HISTORY, &params![id, word, i64::MAX, PAGE])? {
                 let entry = HistoryEntry::read(id, row)?;
                 let lease = entry.record.fields.get("lease").and_then(Json::as_str);
                 if let Some(run) = lease.and_then(|run| run.parse::<RunId>().ok()) {
@@ -263,71 +249,65 @@ impl Store {
     }
 
     pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.read(|conn| {
-            if conn.query(sql::TASK, &[id.0.into()])?.is_empty() {
+        self.read(|tx| {
+            if !tx.has(sql::TASK, &params![id])? {
                 return Err(StoreError::NoTask(id));
             }
-            history(conn, id, after)
+            history(tx, id, after)
         })
     }
 
     pub fn decisions(&self, after: i64) -> Result<Vec<Decision>, StoreError> {
-        self.read(|conn| all(conn, sql::OPEN_DECISIONS, &[after.into(), PAGE.into()], decision))
+        self.rows(sql::OPEN_DECISIONS, &params![after, PAGE], decision)
     }
 
     pub fn overview(&self) -> Result<Overview, StoreError> {
-        self.read(|conn| {
+        self.read(|tx| {
             let mut overview = Overview {
-                states: all(conn, sql::COUNT_BY_STATE, &[], state_count)?,
-                ended_reviews: all(conn, sql::COUNT_ENDED_REVIEWS, &[], state_count)?,
-                ready: first(conn, sql::COUNT_QUEUE)?,
-                open_decisions: first(conn, sql::COUNT_OPEN_DECISIONS)?,
-                pending_effects: first(conn, sql::COUNT_PENDING_EFFECTS)?,
-                dead_effects: first(conn, sql::COUNT_DEAD_EFFECTS)?,
-                projects: all(conn, sql::PROJECTS, &[PAGE.into()], |row| {
-                    Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))
-                })?,
-                batches: batches(conn)?,
-                running: first(conn, sql::COUNT_OPEN_RUNS)?,
-                paused: first(conn, sql::PAUSED)? != 0,
+                states: tx.all(sql::COUNT_BY_STATE, &[], state_count)?,
+                ended_reviews: tx.all(sql::COUNT_ENDED_REVIEWS, &[], state_count)?,
+                ready: tx.count(sql::COUNT_QUEUE, &[])?,
+                open_decisions: tx.count(sql::COUNT_OPEN_DECISIONS, &[])?,
+                pending_effects: tx.count(sql::COUNT_PENDING_EFFECTS, &[])?,
+                dead_effects: tx.count(sql::COUNT_DEAD_EFFECTS, &[])?,
+                projects: tx.all(sql::PROJECTS, &params![PAGE], project)?,
+                batches: batches(tx)?,
+                running: tx.count(sql::COUNT_OPEN_RUNS, &[])?,
+                paused: is_paused(tx)?,
                 ..Overview::default()
             };
-            let accounts = all(conn, sql::ACCOUNTS, &[PAGE.into()], account)?.into_iter();
+            let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?.into_iter();
             overview.paused_accounts =
                 accounts.filter(|(_, account)| account.paused_until.is_some()).collect();
-            let next = conn.query(sql::NEXT_TIMER, &[])?;
-            overview.next_timer = next.first().map_or(Ok(None), |row| row.opt_int(0))?.map(Instant);
+            overview.next_timer = tx.value(sql::NEXT_TIMER, &[])?;
             Ok(overview)
         })
     }
 
     pub fn projects(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.read(|conn| {
-            all(conn, sql::PROJECTS, &[PAGE.into()], |row| {
-                Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))
-            })
-        })
+        self.rows(sql::PROJECTS, &params![PAGE], project)
     }
 }
 
-fn state_count(row: &Row) -> Result<StateCount, StoreError> {
-    Ok(StateCount {
-        state: row.text(0)?.to_owned(),
-        kind: row.text(1)?.to_owned(),
-        tasks: row.int(2)?,
-    })
+/// The name of a project and its folder.
+fn project(row: &Row) -> Result<(String, String), DbError> {
+    Ok((row.get(0)?, row.get(1)?))
 }
 
-fn narrowed(conn: &mut dyn Conn, filter: &Filter, before: i64) -> Result<Vec<Row>, StoreError> {
+fn state_count(row: &Row) -> Result<StateCount, DbError> {
+    Ok(StateCount { state: row.get(0)?, kind: row.get(1)?, tasks: row.get(2)? })
+}
+
+fn narrowed(tx: &mut Tx<'_>, filter: &Filter, before: i64) -> Result<Vec<Row>, StoreError> {
     let (statement, word) = match (&filter.state, &filter.batch, &filter.project) {
         (Some(state), _, _) => (sql::TASKS_BY_STATE, Some(state)),
         (None, Some(batch), _) => (sql::TASKS_OF_BATCH, Some(batch)),
         (None, None, Some(project)) => (sql::TASKS_OF_PROJECT, Some(project)),
         (None, None, None) => (sql::TASKS_BEFORE, None),
     };
-    let mut params = vec![before.into(), PAGE.into()];
-    params.extend(word.map(|word| word.as_str().into()));
-    Ok(conn.query(statement, &params)?)
+    let mut params = params![before, PAGE].to_vec();
+    params.extend(word.map(Value::from));
+    tx.query(statement, &params)
 }
 
 fn fits(stored: &Stored, filter: &Filter) -> bool {
@@ -340,158 +320,125 @@ fn fits(stored: &Stored, filter: &Filter) -> bool {
         && filter.tag.as_ref().is_none_or(|tag| task.tags.contains(tag))
 }
 
-pub(super) fn task(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
-    id: TaskId,
-) -> Result<Stored, StoreError> {
-    let rows = conn.query(sql::TASK, &[id.0.into()])?;
-    let row = rows.first().ok_or(StoreError::NoTask(id))?;
-    let lifecycle = definitions.get(conn, lifecycle_version(row)?)?;
-    let mut stored = stored(row, lifecycle)?;
-    stored.task.body = body(conn, id)?;
+pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored, StoreError> {
+    let rows = tx.query(sql::TASK, &params![id])?;
+    let mut stored = tx.task(rows.first().ok_or(StoreError::NoTask(id))?)?;
+    stored.task.body = body(tx, id)?;
     Ok(stored)
 }
 
-pub(super) fn body(conn: &mut dyn Conn, id: TaskId) -> Result<String, StoreError> {
-    let rows = conn.query(sql::BODY, &[id.0.into()])?;
-    Ok(rows.first().map_or(Ok(""), |row| row.text(0))?.to_owned())
+pub(super) fn body(tx: &mut Tx<'_>, id: TaskId) -> Result<String, StoreError> {
+    Ok(tx.value(sql::BODY, &params![id])?.unwrap_or_default())
 }
 
 pub(super) fn history(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     id: TaskId,
     after: i64,
 ) -> Result<Vec<HistoryEntry>, StoreError> {
-    all(conn, sql::HISTORY, &[id.0.into(), after.into(), i64::MAX.into(), PAGE.into()], |row| {
-        HistoryEntry::read(id, row)
+    let params = params![id, after, i64::MAX, PAGE];
+    tx.all(sql::HISTORY, &params, |row| HistoryEntry::read(id, row))
+}
+
+pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>, StoreError> {
+    tx.all(sql::TIMERS_OF, &params![id], |row| {
+        let kind = TimerKind::from_code(row.text(0)?, row.int(1)?);
+        let what = "a timer of no known kind".to_owned();
+        let kind = kind.ok_or(StoreError::Corrupt { task: id, what })?;
+        Ok::<_, StoreError>((Timer { kind, due: row.get(3)? }, row.int(2)?))
     })
 }
 
-pub(super) fn timers(conn: &mut dyn Conn, id: TaskId) -> Result<Vec<(Timer, i64)>, StoreError> {
-    let rows = conn.query(sql::TIMERS_OF, &[id.0.into()])?;
-    let mut timers = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let kind = TimerKind::from_code(row.text(0)?, row.int(1)?);
-        let kind = kind.ok_or_else(|| StoreError::Corrupt {
-            task: id,
-            what: "a timer of no known kind".to_owned(),
-        })?;
-        timers.push((Timer { kind, due: Instant(row.int(3)?) }, row.int(2)?));
-    }
-    Ok(timers)
+fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
+    tx.all(sql::NEEDS_BETWEEN, &params![id, id], need)
 }
 
-fn needs(conn: &mut dyn Conn, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
-    all(conn, sql::NEEDS_OF, &[id.0.into()], need)
-}
-
-fn need(row: &Row) -> Result<Dependency, StoreError> {
+fn need(row: &Row) -> Result<Dependency, DbError> {
     let edge = if row.text(1)? == Edge::Blocks.as_str() { Edge::Blocks } else { Edge::Informs };
     Ok(Dependency {
-        task: TaskId(row.int(0)?),
+        task: row.get(0)?,
         edge,
         done: row.text(2)? == "done",
-        title: row.text(3)?.to_owned(),
-        state: row.text(4)?.to_owned(),
+        title: row.get(3)?,
+        state: row.get(4)?,
     })
 }
 
-/// Adds bodies and needs: with two queries if the ids are close together, else with two for each
-/// task, because a sparse range could cover any number of other tasks.
+/// Ranges that cover these ids: one if they are close together, else one for each, because a sparse
+/// range could cover any number of other tasks.
+pub(super) fn ranges(ids: &[TaskId]) -> Vec<[Value; 2]> {
+    let (Some(least), Some(most)) = (ids.iter().min(), ids.iter().max()) else {
+        return Vec::new();
+    };
+    let close = usize::try_from(most.0 - least.0).is_ok_and(|span| span <= ids.len() * 4);
+    if close {
+        vec![params![*least, *most]]
+    } else {
+        ids.iter().map(|id| params![*id, *id]).collect()
+    }
+}
+
+/// Adds bodies and needs.
 fn completed(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     tasks: Vec<Stored>,
 ) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
-    let ids = || tasks.iter().map(|stored| stored.task.id.0);
-    let (Some(least), Some(most)) = (ids().min(), ids().max()) else { return Ok(Vec::new()) };
-    let close = usize::try_from(most - least).is_ok_and(|span| span <= tasks.len() * 4);
-    let mut bodies: BTreeMap<i64, String> = BTreeMap::new();
-    let mut edges: BTreeMap<i64, Vec<Dependency>> = BTreeMap::new();
-    if close {
-        let range = [least.into(), most.into()];
-        for row in conn.query(sql::BODIES_BETWEEN, &range)? {
-            bodies.insert(row.int(0)?, row.text(1)?.to_owned());
+    let ids: Vec<TaskId> = tasks.iter().map(|stored| stored.task.id).collect();
+    let mut bodies: BTreeMap<TaskId, String> = BTreeMap::new();
+    let mut edges: BTreeMap<TaskId, Vec<Dependency>> = BTreeMap::new();
+    for range in ranges(&ids) {
+        for row in tx.query(sql::BODIES_BETWEEN, &range)? {
+            bodies.insert(row.get(0)?, row.get(1)?);
         }
-        for row in conn.query(sql::NEEDS_BETWEEN, &range)? {
-            edges.entry(row.int(5)?).or_default().push(need(&row)?);
-        }
-    } else {
-        for id in ids().map(TaskId) {
-            bodies.insert(id.0, body(conn, id)?);
-            edges.insert(id.0, needs(conn, id)?);
+        for row in tx.query(sql::NEEDS_BETWEEN, &range)? {
+            edges.entry(row.get(5)?).or_default().push(need(&row)?);
         }
     }
     let complete = tasks.into_iter().map(|mut stored| {
-        let id = stored.task.id.0;
+        let id = stored.task.id;
         stored.task.body = bodies.remove(&id).unwrap_or_default();
         (stored, edges.remove(&id).unwrap_or_default())
     });
     Ok(complete.collect())
 }
 
-fn run(task: TaskId, row: &Row) -> Result<RunRow, StoreError> {
+fn run(task: TaskId, row: &Row) -> Result<RunRow, DbError> {
     Ok(RunRow {
         id: RunId { task, epoch: row.int(0)? },
-        worker: row.text(1)?.to_owned(),
-        activity: row.text(2)?.to_owned(),
-        started_at: Instant(row.int(3)?),
-        ended_at: row.opt_int(4)?.map(Instant),
-        outcome: row.opt_text(5)?.map(str::to_owned),
+        worker: row.get(1)?,
+        activity: row.get(2)?,
+        started_at: row.get(3)?,
+        ended_at: row.get(4)?,
+        outcome: row.get(5)?,
     })
 }
 
-fn artifact(row: &Row) -> Result<ArtifactRow, StoreError> {
+fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {
     // Whoever wants to be sure compares the hash.
     let value = serde_json::from_str(row.text(3)?).unwrap_or(Json::Null);
-    Ok(ArtifactRow {
-        seq: row.int(0)?,
-        name: row.text(1)?.to_owned(),
-        hash: hex(row.blob(2)?),
-        value,
-    })
+    Ok(ArtifactRow { seq: row.int(0)?, name: row.get(1)?, hash: hex(row.get(2)?), value })
 }
 
 pub(super) fn decision(row: &Row) -> Result<Decision, StoreError> {
-    let task = TaskId(row.int(1)?);
-    let settled = match (row.opt_int(9)?, row.opt_text(10)?, row.opt_int(11)?) {
-        (Some(at), Some(by), Some(seq)) => {
-            Some(DecisionEnd { at: Instant(at), by: by.to_owned(), seq })
-        }
+    let task = row.get::<TaskId>(1)?;
+    let settled = match (row.get(9)?, row.get(10)?, row.get(11)?) {
+        (Some(at), Some(by), Some(seq)) => Some(DecisionEnd { at, by, seq }),
         (_, _, _) => None,
     };
     let offers = serde_json::from_str(row.text(4)?);
     Ok(Decision {
-        id: DecisionId(row.int(0)?),
+        id: row.get(0)?,
         task,
-        title: row.text(7)?.to_owned(),
+        title: row.get(7)?,
         seq: row.int(2)?,
-        asks: row.text(3)?.to_owned(),
+        asks: row.get(3)?,
         offers: offers.map_err(|_| StoreError::Corrupt {
             task,
             what: "a decision without actions".to_owned(),
         })?,
-        opened_at: Instant(row.int(5)?),
-        deadline: row.opt_int(6)?.map(Instant),
-        snoozed_until: row.opt_int(8)?.map(Instant),
+        opened_at: row.get(5)?,
+        deadline: row.get(6)?,
+        snoozed_until: row.get(8)?,
         settled,
     })
-}
-
-/// Reads every row of an answer with one function.
-pub(super) fn all<T>(
-    conn: &mut dyn Conn,
-    statement: &'static str,
-    params: &[super::conn::Value],
-    read: impl Fn(&Row) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    conn.query(statement, params)?.iter().map(read).collect()
-}
-
-fn first(conn: &mut dyn Conn, statement: &'static str) -> Result<i64, StoreError> {
-    Ok(conn.query(statement, &[])?.first().map_or(Ok(0), |row| row.int(0))?)
-}
-
-fn number(conn: &mut dyn Conn, statement: &'static str, argument: i64) -> Result<i64, StoreError> {
-    Ok(conn.query(statement, &[argument.into()])?.first().map_or(Ok(0), |row| row.int(0))?)
 }

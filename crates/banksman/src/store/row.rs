@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use banksman_core::ids::TaskId;
+use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
-use super::conn::{DbError, Row, Value};
+use super::conn::{DbError, FromValue, Row, Value};
+use super::tx::params;
 
 /// Declares a closed set of words, as columns hold them.
 macro_rules! words {
@@ -42,6 +43,27 @@ macro_rules! words {
     };
 }
 pub(super) use words;
+
+/// Lets columns hold types of the domain that are plain numbers.
+macro_rules! numbers {
+    ($($name:ident),*) => {$(
+        impl From<$name> for Value {
+            fn from(number: $name) -> Self {
+                number.0.into()
+            }
+        }
+
+        impl FromValue<'_> for $name {
+            const KIND: &'static str = i64::KIND;
+
+            fn from_value(value: &Value) -> Option<Self> {
+                i64::from_value(value).map(Self)
+            }
+        }
+    )*};
+}
+
+numbers!(TaskId, DecisionId, Instant, Span);
 
 /// The prefix of a branch that stands for a pull request when there is no remote.
 const LOCAL: &str = "local:";
@@ -144,14 +166,14 @@ const LIFECYCLE: usize = 3;
 const QUEUE_RANK: usize = 27;
 
 pub(super) fn lifecycle_version(row: &Row) -> Result<&str, StoreError> {
-    let id = TaskId(row.int(0)?);
+    let id = row.get::<TaskId>(0)?;
     row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
 }
 
 /// The place of a row in the queue: its rank and its id, which are readable even if the rest is
 /// damaged.
 pub(super) fn queue_place(row: &Row) -> Result<(i64, i64), StoreError> {
-    Ok((row.opt_int(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
+    Ok((row.get::<Option<_>>(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
 }
 
 /// Whether an error is about one damaged task. Callers skip that task and continue.
@@ -182,7 +204,7 @@ pub(super) fn damage_of(task: TaskId, error: StoreError) -> StoreError {
 
 /// Reads the columns of `sql::task_columns`.
 pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, StoreError> {
-    let id = TaskId(row.int(0)?);
+    let id = row.get::<TaskId>(0)?;
     read(id, row, lifecycle).map_err(|error| damage_of(id, error))
 }
 
@@ -191,12 +213,10 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
     let state = |name: &str| {
         exact_state(&lifecycle, name).ok_or_else(|| corrupt("its state is not in its lifecycle"))
     };
-    let prior = row.opt_text(9)?.map(state).transpose()?;
+    let prior = row.get::<Option<&str>>(9)?.map(state).transpose()?;
     let epoch = row.int(16)?;
-    let lease = match (row.opt_text(17)?, row.opt_int(18)?) {
-        (Some(worker), Some(expires)) => {
-            Some(Lease { epoch, worker: worker.to_owned(), expires_at: Instant(expires) })
-        }
+    let lease = match (row.get(17)?, row.get(18)?) {
+        (Some(worker), Some(expires_at)) => Some(Lease { epoch, worker, expires_at }),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return Err(corrupt("half a lease")),
     };
@@ -206,14 +226,14 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
         serde_json::from_str(row.text(13)?).map_err(|_| corrupt("its counters are not numbers"))?;
     let task = Task {
         id,
-        title: row.text(4)?.to_owned(),
+        title: row.get(4)?,
         body: String::new(),
-        project: row.text(1)?.to_owned(),
-        batch: row.opt_text(2)?.map(str::to_owned),
+        project: row.get(1)?,
+        batch: row.get(2)?,
         tags: serde_json::from_str(row.text(5)?).map_err(|_| corrupt("its tags are not a list"))?,
         priority: i32::try_from(row.int(6)?)
             .map_err(|_| corrupt("its priority is out of range"))?,
-        parent: row.opt_int(7)?.map(TaskId),
+        parent: row.get(7)?,
         state: state(row.text(8)?)?,
         prior,
         version: row.int(10)?,
@@ -224,26 +244,23 @@ fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, Stor
             .map(|(total, renewed_at)| CounterValue { total, renewed_at })
             .collect(),
         open_needs: row.int(14)?,
-        not_before: row.opt_int(15)?.map(Instant),
+        not_before: row.get(15)?,
         lease,
         epoch,
         spent: Spent { runs: row.int(19)?, tokens: row.int(20)?, cost_micros: row.int(21)? },
-        created_at: Instant(row.int(22)?),
-        updated_at: Instant(row.int(23)?),
-        entered_at: Instant(row.int(24)?),
-        progress_at: Instant(row.int(25)?),
+        created_at: row.get(22)?,
+        updated_at: row.get(23)?,
+        entered_at: row.get(24)?,
+        progress_at: row.get(25)?,
     };
     // Queries use these columns to see whether the task is done, so they must agree with its state.
     let state = lifecycle.state(task.state);
-    if row.text(28)? != state.kind.as_str() || row.opt_text(29)? != state.group.as_deref() {
+    if row.text(28)? != state.kind.as_str()
+        || row.get::<Option<&str>>(29)? != state.group.as_deref()
+    {
         return Err(corrupt("its kind or its group is not that of its state"));
     }
-    Ok(Stored {
-        task,
-        lifecycle,
-        head: row.blob(26)?.to_vec(),
-        queue_rank: row.opt_int(QUEUE_RANK)?,
-    })
+    Ok(Stored { task, lifecycle, head: row.get(26)?, queue_rank: row.get(QUEUE_RANK)? })
 }
 
 /// Matches whole names only: a stored name is never abbreviated.
@@ -257,27 +274,28 @@ pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> Changing {
     let state = lifecycle.state(task.state);
     let counters: Vec<(u32, u32)> =
         task.counters.iter().map(|count| (count.total, count.renewed_at)).collect();
+    let lease = task.lease.as_ref();
     Changing {
-        state: [
-            state.name.as_str().into(),
-            state.kind.as_str().into(),
-            state.group.as_deref().into(),
-            task.prior.map(|id| lifecycle.state(id).name.as_str()).into(),
-            task.version.into(),
-            task.entered.into(),
-            json(&task.fields).into(),
-            json(&counters).into(),
-            task.open_needs.into(),
-            task.not_before.map(|at| at.0).into(),
-            task.rank(lifecycle).into(),
-            task.epoch.into(),
-            task.lease.as_ref().map(|lease| lease.worker.as_str()).into(),
-            task.lease.as_ref().map(|lease| lease.expires_at.0).into(),
-            task.spent.runs.into(),
-            task.spent.tokens.into(),
-            task.spent.cost_micros.into(),
+        state: params![
+            &state.name,
+            state.kind.as_str(),
+            state.group.as_deref(),
+            task.prior.map(|id| lifecycle.state(id).name.as_str()),
+            task.version,
+            task.entered,
+            json(&task.fields),
+            json(&counters),
+            task.open_needs,
+            task.not_before,
+            task.rank(lifecycle),
+            task.epoch,
+            lease.map(|lease| lease.worker.as_str()),
+            lease.map(|lease| lease.expires_at),
+            task.spent.runs,
+            task.spent.tokens,
+            task.spent.cost_micros,
         ],
-        times: [task.updated_at.0.into(), task.entered_at.0.into(), task.progress_at.0.into()],
+        times: params![task.updated_at, task.entered_at, task.progress_at],
     }
 }
 

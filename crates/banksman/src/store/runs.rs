@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
@@ -12,13 +11,13 @@ use banksman_core::machine::{Event, Finish, Heartbeat};
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{PauseRequest, pause};
-use super::apply::{Applied, apply_to, apply_with_body, load_for_update};
-use super::conn::{Conn, DbError, Row, Value};
+use super::apply::{Applied, apply_to, apply_with_body};
+use super::conn::{DbError, Row};
 use super::feed::{ChangeKind, tell_run};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
-use super::row::is_damage;
 use super::spent::{batch_scope, clamped, day_scope};
+use super::tx::{Tx, params, unless_damaged};
 use super::{Store, StoreError, sql};
 
 /// Open runs that one query reads. Every limit is checked against all of them, so no store may have
@@ -137,19 +136,16 @@ pub struct RunEnd {
 impl Store {
     /// Open runs, of one node or of all.
     pub fn open_runs(&self, node: Option<&str>) -> Result<Vec<OpenRun>, StoreError> {
-        self.read(|conn| {
-            let rows = match node {
-                None => conn.query(sql::OPEN_RUNS, &[OPEN_RUNS.into()]),
-                Some(node) => conn.query(sql::OPEN_RUNS_OF_NODE, &[OPEN_RUNS.into(), node.into()]),
-            };
-            rows?.iter().map(open_run).collect()
-        })
+        match node {
+            None => self.rows(sql::OPEN_RUNS, &params![OPEN_RUNS], open_run),
+            Some(node) => self.rows(sql::OPEN_RUNS_OF_NODE, &params![OPEN_RUNS, node], open_run),
+        }
     }
 
     /// Runs of any node whose lease has expired, the longest ago first.
     pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>, StoreError> {
-        let params = [at_most.clamp(1, OPEN_RUNS).into(), now.0.into()];
-        self.read(|conn| conn.query(sql::EXPIRED_RUNS, &params)?.iter().map(open_run).collect())
+        let params = params![at_most.clamp(1, OPEN_RUNS), now];
+        self.rows(sql::EXPIRED_RUNS, &params, open_run)
     }
 
     /// Runs of a project that were, or may have been, at work on a node within a period.
@@ -160,24 +156,16 @@ impl Store {
     ) -> Result<Vec<RunId>, StoreError> {
         let NodeTime { node, from, until, lingers } = *when;
         let stopped = from.0.saturating_sub(lingers.0);
-        let params: [Value; 6] = [
-            project.into(),
-            node.into(),
-            from.0.into(),
-            until.0.into(),
-            stopped.into(),
-            OPEN_RUNS.into(),
-        ];
-        self.read(|conn| conn.query(sql::RUNS_AT_WORK, &params)?.iter().map(run_id).collect())
+        let params = params![project, node, from, until, stopped, OPEN_RUNS];
+        self.rows(sql::RUNS_AT_WORK, &params, run_id)
     }
 
     /// The last runs of a task, the oldest first.
     pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>, StoreError> {
-        let params = [task.0.into(), at_most.clamp(1, PAST_RUNS).into()];
-        self.read(|conn| {
-            let rows = conn.query(sql::PAST_RUNS, &params)?;
-            rows.iter().rev().map(|row| past_run(task, row)).collect()
-        })
+        let params = params![task, at_most.clamp(1, PAST_RUNS)];
+        let mut runs = self.rows(sql::PAST_RUNS, &params, |row| past_run(task, row))?;
+        runs.reverse();
+        Ok(runs)
     }
 
     /// The average use of past runs of a lifecycle's tasks, by the first tag of their task, which
@@ -186,15 +174,15 @@ impl Store {
         &self,
         purpose: Purpose,
     ) -> Result<BTreeMap<String, RoleAverage>, StoreError> {
-        self.read(|conn| {
+        self.read(|tx| {
             let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
-            let params = [purpose.as_str().into(), RUNS_AVERAGED.into()];
-            for row in conn.query(sql::PAST_BY_TAGS, &params)? {
+            let params = params![purpose.as_str(), RUNS_AVERAGED];
+            for row in tx.query(sql::PAST_BY_TAGS, &params)? {
                 // `check` reports a damaged row; an average can do without it.
                 let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
                 let Some(role) = tags.into_iter().next() else { continue };
                 let (runs, millis, priced) = (row.int(1)?, row.int(2)?, row.int(3)?);
-                let more = RoleAverage { runs, millis, priced, cost_micros: row.opt_int(4)? };
+                let more = RoleAverage { runs, millis, priced, cost_micros: row.get(4)? };
                 past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
             }
             Ok(past)
@@ -207,19 +195,15 @@ impl Store {
     pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied, StoreError> {
         let epoch = end.finish.epoch;
         let (tokens, cost_micros) = (clamped(end.finish.tokens), clamped(end.finish.cost_micros));
-        let definitions = Arc::clone(&self.definitions);
-        let ended = self.fenced(id, Some(epoch), now, move |store| {
-            let (end, definitions) = (end.clone(), Arc::clone(&definitions));
-            store.write(move |conn| {
-                let old = load_for_update(conn, &definitions, id)?;
-                let finished = Event::Finished(end.finish.clone());
-                let applied = match &end.body {
-                    None => apply_to(conn, &definitions, old, &finished, None, now)?,
-                    Some(body) => apply_with_body(conn, &definitions, old, &finished, body, now)?,
-                };
-                write_facts(conn, id, &end, now)?;
-                Ok(applied)
-            })
+        let ended = self.fenced(id, Some(epoch), now, move |tx| {
+            let old = tx.load_for_update(id)?;
+            let finished = Event::Finished(end.finish.clone());
+            let applied = match &end.body {
+                None => apply_to(tx, old, &finished, None, now)?,
+                Some(body) => apply_with_body(tx, old, &finished, body, now)?,
+            };
+            write_facts(tx, id, &end, now)?;
+            Ok(applied)
         });
         if ended.is_err() && tokens + cost_micros > 0 {
             self.keep_late_cost(RunId { task: id, epoch }, tokens, cost_micros, now)?;
@@ -235,23 +219,18 @@ impl Store {
         cost_micros: i64,
         now: Instant,
     ) -> Result<(), StoreError> {
-        let definitions = Arc::clone(&self.definitions);
-        self.write(move |conn| {
-            let task = match load_for_update(conn, &definitions, run.task) {
-                Err(error) if is_damage(&error) => return Ok(()),
-                loaded => loaded?.task,
+        self.write(move |tx| {
+            let Some(stored) = unless_damaged(tx.load_for_update(run.task))? else {
+                return Ok(());
             };
-            let cost: [Value; 2] = [tokens.into(), cost_micros.into()];
-            let mut columns = key(run).to_vec();
-            columns.extend(cost.clone());
-            let told = conn.query(sql::RUN_LATE_COST, &columns)?;
-            let Some(row) = told.first() else { return Ok(()) };
-            tell_run(conn, ChangeKind::RunReported, run, now)?;
-            let account = row.opt_text(0)?.map(|account| format!("account:{account}"));
-            let batch = task.batch.as_deref().map(batch_scope);
+            let columns = params![run.task, run.epoch, tokens, cost_micros];
+            let account = tx.first(sql::RUN_LATE_COST, &columns, |row| row.get(0))?;
+            let Some(account): Option<Option<String>> = account else { return Ok(()) };
+            tell_run(tx, ChangeKind::RunReported, run, now)?;
+            let account = account.map(|account| format!("account:{account}"));
+            let batch = stored.task.batch.as_deref().map(batch_scope);
             for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
-                let [tokens, cost_micros] = cost.clone();
-                conn.write(sql::SPEND_LATE, &[scope.into(), tokens, cost_micros])?;
+                tx.write(sql::SPEND_LATE, &params![scope, tokens, cost_micros])?;
             }
             Ok(())
         })
@@ -264,17 +243,13 @@ impl Store {
         if self.run_of_token(hash)? == Some(run) {
             return Ok(true);
         }
-        let [task, epoch] = key(run);
-        let columns = [task, epoch, hash.to_vec().into()];
-        self.write(move |conn| Ok(!conn.query(sql::RUN_TOKEN, &columns)?.is_empty()))
+        let columns = params![run.task, run.epoch, hash.to_vec()];
+        self.write(move |tx| tx.has(sql::RUN_TOKEN, &columns))
     }
 
     /// The run that a token belongs to, while the run has its lease.
     pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::RUN_OF_TOKEN, &[hash.to_vec().into()])?;
-            rows.first().map(run_id).transpose()
-        })
+        self.row(sql::RUN_OF_TOKEN, &params![hash.to_vec()], run_id)
     }
 
     /// Renews a lease, and returns when it expires. If several machines share the store, the
@@ -287,16 +262,11 @@ impl Store {
         now: Instant,
     ) -> Result<Instant, StoreError> {
         let RunId { task: id, epoch } = run;
-        let definitions = Arc::clone(&self.definitions);
-        let applied = self.fenced(id, Some(epoch), now, move |store| {
-            let definitions = Arc::clone(&definitions);
-            store.write(move |conn| {
-                let now = database_now(conn, now)?;
-                let old = load_for_update(conn, &definitions, id)?;
-                let heartbeat =
-                    Event::Heartbeat(Heartbeat { epoch, expires_at: now.plus(ttl), progressed });
-                apply_to(conn, &definitions, old, &heartbeat, None, now)
-            })
+        let applied = self.fenced(id, Some(epoch), now, move |tx| {
+            let now = database_now(tx, now)?;
+            let old = tx.load_for_update(id)?;
+            let heartbeat = Heartbeat { epoch, expires_at: now.plus(ttl), progressed };
+            apply_to(tx, old, &Event::Heartbeat(heartbeat), None, now)
         })?;
         let lease = applied.stored.task.lease;
         Ok(lease.map_or(now, |lease| lease.expires_at))
@@ -305,15 +275,12 @@ impl Store {
     /// Tasks that are blocked because no worker could take them: their state has a transition on
     /// `worker_available`.
     pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
-        self.read(|conn| {
+        self.read(|tx| {
             let mut stuck = Vec::new();
             let wanted = usize::try_from(at_most.clamp(1, OPEN_RUNS)).unwrap_or(1);
-            for row in conn.query(sql::BLOCKED_STATES, &[BLOCKED_STATES.into()])? {
+            for row in tx.query(sql::BLOCKED_STATES, &params![BLOCKED_STATES])? {
                 let (version, state) = (row.text(0)?, row.text(1)?);
-                let lifecycle = match self.definitions.get(conn, version) {
-                    Err(error) if is_damage(&error) => continue,
-                    read => read?,
-                };
+                let Some(lifecycle) = unless_damaged(tx.lifecycle(version))? else { continue };
                 let waits = lifecycle
                     .find_state(state)
                     .is_some_and(|id| lifecycle.has_exit(id, Trigger::WorkerAvailable));
@@ -321,10 +288,8 @@ impl Store {
                     continue;
                 }
                 let left = i64::try_from(wanted - stuck.len()).unwrap_or(1);
-                let place = [version.into(), state.into(), left.into()];
-                for row in conn.query(sql::BLOCKED_IN, &place)? {
-                    stuck.push(TaskId(row.int(0)?));
-                }
+                let place = params![version, state, left];
+                stuck.extend(tx.all(sql::BLOCKED_IN, &place, |row| row.get::<TaskId>(0))?);
                 if stuck.len() >= wanted {
                     break;
                 }
@@ -334,48 +299,39 @@ impl Store {
     }
 }
 
-fn write_facts(
-    conn: &mut dyn Conn,
-    id: TaskId,
-    end: &RunEnd,
-    now: Instant,
-) -> Result<(), StoreError> {
+fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Result<(), StoreError> {
     let reported = RunId { task: id, epoch: end.finish.epoch };
-    let run = key(reported);
     let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
-    let mut columns = run.to_vec();
-    columns.extend([
-        end.class.map(FailureClass::as_str).into(),
-        end.signature.as_deref().into(),
-        end.session.as_deref().into(),
-        end.agent.as_deref().into(),
-        end.head.as_deref().into(),
-        end.level.map(ProofLevel::as_str).into(),
-        detail.into(),
-        clamped(end.input_tokens).into(),
-        clamped(end.output_tokens).into(),
-    ]);
-    conn.write(sql::RUN_FACTS, &columns)?;
-    tell_run(conn, ChangeKind::RunReported, reported, now)?;
+    let columns = params![
+        id,
+        reported.epoch,
+        end.class.map(FailureClass::as_str),
+        end.signature.as_deref(),
+        end.session.as_deref(),
+        end.agent.as_deref(),
+        end.head.as_deref(),
+        end.level.map(ProofLevel::as_str),
+        detail,
+        clamped(end.input_tokens),
+        clamped(end.output_tokens),
+    ];
+    tx.write(sql::RUN_FACTS, &columns)?;
+    tell_run(tx, ChangeKind::RunReported, reported, now)?;
     if end.answers {
-        conn.write(sql::ACCOUNT_ANSWERED, &run)?;
+        tx.write(sql::ACCOUNT_ANSWERED, &params![id, reported.epoch])?;
     }
     if let Some(told) = &end.pause {
-        pause(conn, told)?;
+        pause(tx, told)?;
         let text =
             format!("account {} is paused until {}: {}", told.account, told.until, told.reason);
         let notice = NewNotice::alert(NoticeKind::AccountPaused, Some(id), text);
-        write_notice(conn, &notice, now)?;
+        write_notice(tx, &notice, now)?;
     }
-    end.notice.iter().try_for_each(|notice| write_notice(conn, notice, now))
+    end.notice.iter().try_for_each(|notice| write_notice(tx, notice, now))
 }
 
-fn key(run: RunId) -> [Value; 2] {
-    [run.task.0.into(), run.epoch.into()]
-}
-
-fn run_id(row: &Row) -> Result<RunId, StoreError> {
-    Ok(RunId { task: TaskId(row.int(0)?), epoch: row.int(1)? })
+fn run_id(row: &Row) -> Result<RunId, DbError> {
+    Ok(RunId { task: row.get(0)?, epoch: row.int(1)? })
 }
 
 /// `ada` of `worker:ada`: a lease names the role, too, and the registry only the name.
@@ -383,36 +339,34 @@ pub(super) fn name_of(actor: &str) -> &str {
     actor.split_once(':').map_or(actor, |(_, name)| name)
 }
 
-fn open_run(row: &Row) -> Result<OpenRun, StoreError> {
+fn open_run(row: &Row) -> Result<OpenRun, DbError> {
     Ok(OpenRun {
         run: run_id(row)?,
         worker: name_of(row.text(2)?).to_owned(),
-        node: row.opt_text(3)?.map(str::to_owned),
-        account: row.opt_text(4)?.map(str::to_owned),
-        expires_at: Instant(row.int(5)?),
-        started_at: Instant(row.int(6)?),
+        node: row.get(3)?,
+        account: row.get(4)?,
+        expires_at: row.get(5)?,
+        started_at: row.get(6)?,
     })
 }
 
 pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
-    let text =
-        |at: usize| -> Result<Option<String>, DbError> { Ok(row.opt_text(at)?.map(str::to_owned)) };
     Ok(PastRun {
         epoch: row.int(0)?,
         worker: name_of(row.text(1)?).to_owned(),
-        node: text(2)?,
-        agent: text(3)?,
-        session: text(4)?,
-        outcome: text(5)?,
+        node: row.get(2)?,
+        agent: row.get(3)?,
+        session: row.get(4)?,
+        outcome: row.get(5)?,
         class: parsed(row, 6, task)?,
-        signature: text(7)?,
-        detail: text(8)?,
-        head: text(9)?,
+        signature: row.get(7)?,
+        detail: row.get(8)?,
+        head: row.get(9)?,
         level: parsed(row, 10, task)?,
         tokens: row.int(11)?,
         cost_micros: row.int(12)?,
-        started_at: Instant(row.int(13)?),
-        ended_at: row.opt_int(14)?.map(Instant),
+        started_at: row.get(13)?,
+        ended_at: row.get(14)?,
         input_tokens: row.int(15)?,
         output_tokens: row.int(16)?,
     })
@@ -425,5 +379,5 @@ where
 {
     let damage =
         |error: T::Err| StoreError::Corrupt { task, what: format!("one of its runs: {error}") };
-    row.opt_text(column)?.map(|text| text.parse().map_err(damage)).transpose()
+    row.get::<Option<&str>>(column)?.map(|text| text.parse().map_err(damage)).transpose()
 }

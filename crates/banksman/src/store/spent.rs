@@ -7,7 +7,8 @@ use banksman_core::machine::{Spent, TaskUpdate};
 use banksman_core::schedule::{BudgetScope, Used};
 use banksman_core::time::{Instant, Span};
 
-use super::conn::{Conn, Row, Value};
+use super::conn::{DbError, Row};
+use super::tx::{Tx, params};
 use super::{StoreError, sql};
 
 /// The most that one run adds to a sum: a trillion tokens, a million dollars. A worker that reports
@@ -34,14 +35,14 @@ pub(super) fn batch_scope(batch: &str) -> String {
     format!("batch:{batch}")
 }
 
-pub(super) fn day_used(conn: &mut dyn Conn, now: Instant) -> Result<Used, StoreError> {
-    let rows = conn.query(sql::SPENT, &[day_scope(now).into()])?;
-    rows.first().map_or(Ok(Used::default()), |row| used(row, 0))
+pub(super) fn day_used(tx: &mut Tx<'_>, now: Instant) -> Result<Used, StoreError> {
+    let spent = tx.first(sql::SPENT, &params![day_scope(now)], |row| used(row, 0))?;
+    Ok(spent.unwrap_or_default())
 }
 
 /// Reads four columns from `first` on; zero if nothing was used yet.
-pub(super) fn used(row: &Row, first: usize) -> Result<Used, StoreError> {
-    let column = |at: usize| row.opt_int(first + at).map(Option::unwrap_or_default);
+pub(super) fn used(row: &Row, first: usize) -> Result<Used, DbError> {
+    let column = |at: usize| row.get(first + at).map(Option::unwrap_or_default);
     Ok(Used {
         runs: column(0)?,
         tokens: column(1)?,
@@ -58,7 +59,7 @@ pub(super) fn clamped(amount: i64) -> i64 {
 /// Ends the run that a step ended, if any, and adds its cost to its scopes. A cost without a run is
 /// added as well.
 pub(super) fn end_run(
-    conn: &mut dyn Conn,
+    tx: &mut Tx<'_>,
     before: Spent,
     step: &TaskUpdate,
     now: Instant,
@@ -70,33 +71,15 @@ pub(super) fn end_run(
     let scopes = batch.into_iter().chain([day_scope(now)]);
     let Some((epoch, outcome)) = &step.ended_run else {
         for scope in scopes.filter(|_| tokens + cost_micros > 0) {
-            conn.write(sql::SPEND_LATE, &[scope.into(), tokens.into(), cost_micros.into()])?;
+            tx.write(sql::SPEND_LATE, &params![scope, tokens, cost_micros])?;
         }
         return Ok(());
     };
-    let key: [Value; 2] = [task.id.0.into(), (*epoch).into()];
-    let cost: [Value; 2] = [tokens.into(), cost_micros.into()];
-    let mut columns = key.to_vec();
-    columns.extend([now.0.into(), outcome.as_str().into()]);
-    columns.extend(cost.clone());
-    conn.write(sql::END_RUN, &columns)?;
-    let mut columns = key.to_vec();
-    columns.extend(cost);
-    columns.push(now.0.into());
-    conn.write(sql::SPEND_OF_ACCOUNT, &columns)?;
+    let (id, epoch) = (task.id, *epoch);
+    tx.write(sql::END_RUN, &params![id, epoch, now, outcome, tokens, cost_micros])?;
+    tx.write(sql::SPEND_OF_ACCOUNT, &params![id, epoch, tokens, cost_micros, now])?;
     for scope in scopes {
-        let mut columns = columns.clone();
-        columns.push(scope.into());
-        conn.write(sql::SPEND, &columns)?;
+        tx.write(sql::SPEND, &params![id, epoch, tokens, cost_micros, now, scope])?;
     }
     Ok(())
-}
-
-/// The number that a statement returns.
-pub(super) fn number(
-    conn: &mut dyn Conn,
-    statement: &'static str,
-    params: &[Value],
-) -> Result<i64, StoreError> {
-    Ok(conn.query(statement, params)?.first().map_or(Ok(0), |row| row.int(0))?)
 }

@@ -21,6 +21,26 @@ impl Pair {
     }
 }
 
+impl From<&'static str> for Pair {
+    fn from(both: &'static str) -> Self {
+        Self { sqlite: both, postgres: both }
+    }
+}
+
+/// A query that locks its rows on PostgreSQL. SQLite has one writer.
+macro_rules! locking {
+    ($query:expr, $lock:literal) => {
+        Pair { sqlite: $query, postgres: concat!($query, $lock) }
+    };
+}
+
+/// A statement that SQLite has no need for.
+macro_rules! only_postgres {
+    ($($part:expr),*) => {
+        Pair { sqlite: "SELECT NULL WHERE 1 = 0", postgres: concat!($($part),*) }
+    };
+}
+
 /// The batches that may start another run now.
 macro_rules! open_batches {
     () => {
@@ -33,22 +53,6 @@ macro_rules! open_batches {
          AND (b.budget_tokens IS NULL OR coalesce(s.tokens, 0) < b.budget_tokens) \
          AND (b.budget_cost_micros IS NULL OR coalesce(s.cost_micros, 0) < b.budget_cost_micros) \
          AND (b.budget_millis IS NULL OR coalesce(s.millis, 0) < b.budget_millis)"
-    };
-}
-
-/// The first queued task, eligible or not, with two more columns: whether everything is paused, and
-/// whether its batch may not start another run.
-macro_rules! queue_head {
-    () => {
-        concat!(
-            "SELECT ",
-            task_columns!(),
-            ", (SELECT w.value FROM switches w WHERE w.name = 'paused'), \
-             CAST(CASE WHEN t.batch IS NULL OR t.batch IN (",
-            open_batches!(),
-            ") THEN 0 ELSE 1 END AS BIGINT) \
-             FROM tasks t WHERE t.queue_rank IS NOT NULL ORDER BY t.queue_rank, t.id LIMIT 1"
-        )
     };
 }
 
@@ -198,17 +202,6 @@ macro_rules! changes {
     };
 }
 
-/// Notices that a channel has to deliver, as `Notice::read` reads them.
-macro_rules! due_notices {
-    ($lock:literal) => {
-        concat!(
-            "SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
-             WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3",
-            $lock
-        )
-    };
-}
-
 /// Declares statements and lists them by name for the test.
 macro_rules! statements {
     ($list:ident: $kind:ty; $($(#[$doc:meta])* $name:ident = $text:expr;)*) => {
@@ -235,20 +228,24 @@ macro_rules! select_task {
     };
 }
 
-macro_rules! locking {
-    ($rest:literal, $lock:literal) => {
-        Pair { sqlite: select_task!($rest), postgres: concat!(select_task!($rest), $lock) }
-    };
-}
-
 statements! {
     PAIRS: Pair;
 
-    TASK_FOR_UPDATE = locking!("WHERE t.id = $1", " FOR UPDATE");
-    QUEUE_HEAD = Pair {
-    sqlite: queue_head!(),
-    postgres: concat!(queue_head!(), " FOR UPDATE OF t SKIP LOCKED"),
-};
+    TASK_FOR_UPDATE = locking!(select_task!("WHERE t.id = $1"), " FOR UPDATE");
+    /// The first queued task, eligible or not, with two more columns: whether everything is paused,
+    /// and whether its batch may not start another run.
+    QUEUE_HEAD = locking!(
+    concat!(
+        "SELECT ",
+        task_columns!(),
+        ", (SELECT w.value FROM switches w WHERE w.name = 'paused'), \
+         CAST(CASE WHEN t.batch IS NULL OR t.batch IN (",
+        open_batches!(),
+        ") THEN 0 ELSE 1 END AS BIGINT) \
+         FROM tasks t WHERE t.queue_rank IS NOT NULL ORDER BY t.queue_rank, t.id LIMIT 1"
+    ),
+    " FOR UPDATE OF t SKIP LOCKED"
+);
     /// The queue after a place, without batches that may not start another run. Each batch is read
     /// by itself, so that the long queue of a full batch costs the others nothing.
     ///
@@ -279,35 +276,25 @@ statements! {
     /// The switch that pauses everything. A transaction that decides on what is running locks its
     /// row, so that on PostgreSQL such decisions happen one after the other, as they do in SQLite
     /// anyway.
-    TURN = Pair {
-    sqlite: "SELECT value FROM switches WHERE name = 'paused'",
-    postgres: "SELECT value FROM switches WHERE name = 'paused' FOR UPDATE",
-};
+    TURN = locking!("SELECT value FROM switches WHERE name = 'paused'", " FOR UPDATE");
     /// Effects that are due on a node; those that another transaction has locked are skipped.
-    DUE_EFFECTS = Pair {
-    sqlite: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
-         AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3",
-    postgres: "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
-         AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3 FOR UPDATE SKIP LOCKED",
-};
+    DUE_EFFECTS = locking!(
+    "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
+     AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3",
+    " FOR UPDATE SKIP LOCKED"
+);
     /// The database's clock in milliseconds. SQLite has none: its callers are on one machine.
     CLOCK = Pair {
     sqlite: "SELECT NULL",
     postgres: "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
 };
-    NODE = Pair {
-    sqlite: "SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1",
-    postgres: "SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1 FOR UPDATE",
-};
+    NODE = locking!("SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1", " FOR UPDATE");
     NEXT_TASK_ID = Pair {
     sqlite: "SELECT coalesce(max(id), 0) + 1 FROM tasks",
     postgres: "SELECT nextval(pg_get_serial_sequence('tasks', 'id'))",
 };
     /// Locks a task that others are about to wait for, so that it cannot end unnoticed.
-    NEEDED_TASK = Pair {
-    sqlite: "SELECT kind FROM tasks WHERE id = $1",
-    postgres: "SELECT kind FROM tasks WHERE id = $1 FOR SHARE",
-};
+    NEEDED_TASK = locking!("SELECT kind FROM tasks WHERE id = $1", " FOR SHARE");
     /// The only statement that changes a task's state. It names the version that the change was
     /// decided on.
     SAVE_TASK_IF_VERSION = feeding!("UPDATE tasks SET state = $1, kind = $2, state_group = $3, prior = $4, version = $5, \
@@ -335,18 +322,9 @@ statements! {
     postgres: select_change!(concat!("WHERE c.xid < ", settled_below!(), " ORDER BY c.xid DESC, c.seq DESC LIMIT 1")),
 };
     /// Changes of transactions that this server has not had: they come from another one.
-    RESTORED = Pair {
-    sqlite: "SELECT NULL WHERE 1 = 0",
-    postgres: concat!("SELECT seq FROM changes WHERE xid >= ", not_yet_given!(), " LIMIT 1"),
-};
-    ADOPT_RESTORED = Pair {
-    sqlite: "SELECT NULL WHERE 1 = 0",
-    postgres: "UPDATE changes SET xid = 0 WHERE xid <> 0",
-};
-    ADOPT_RESTORED_TASKS = Pair {
-    sqlite: "SELECT NULL WHERE 1 = 0",
-    postgres: "UPDATE tasks SET fed = 0 WHERE fed <> 0",
-};
+    RESTORED = only_postgres!("SELECT seq FROM changes WHERE xid >= ", not_yet_given!(), " LIMIT 1");
+    ADOPT_RESTORED = only_postgres!("UPDATE changes SET xid = 0 WHERE xid <> 0");
+    ADOPT_RESTORED_TASKS = only_postgres!("UPDATE tasks SET fed = 0 WHERE fed <> 0");
     /// Looks at the oldest page only, and keeps the last change before the time.
     PRUNE_CHANGES = Pair {
     sqlite: "DELETE FROM changes WHERE seq < (SELECT max(p.seq) FROM (SELECT seq, at FROM changes ORDER BY seq LIMIT $2) p \
@@ -354,10 +332,12 @@ statements! {
     postgres: "DELETE FROM changes WHERE (xid, seq) < (SELECT p.xid, p.seq FROM (SELECT xid, seq, at FROM changes \
          ORDER BY xid, seq LIMIT $2) p WHERE p.at < $1 ORDER BY p.xid DESC, p.seq DESC LIMIT 1) RETURNING seq",
 };
-    DUE_NOTICES = Pair {
-    sqlite: due_notices!(""),
-    postgres: due_notices!(" FOR UPDATE OF d SKIP LOCKED"),
-};
+    /// Notices that a channel has to deliver, as `Notice::read` reads them.
+    DUE_NOTICES = locking!(
+    "SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
+     WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3",
+    " FOR UPDATE OF d SKIP LOCKED"
+);
 }
 
 statements! {
@@ -386,7 +366,6 @@ statements! {
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \
      progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
      $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
-    INSERT_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2)";
     SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
     BODY = "SELECT body FROM bodies WHERE task = $1";
     INSERT_AUDIT = "INSERT INTO audit (task, seq, ts, from_state, to_state, trigger_name, actor, \
@@ -530,7 +509,6 @@ statements! {
     COUNT_QUEUE_OF_BATCH = "SELECT count(*) FROM tasks WHERE queue_rank IS NOT NULL AND batch = $1";
     BUDGET_REQUEST = "SELECT number, task, granted, refused, applied FROM budget_requests WHERE scope = $1 \
      ORDER BY number DESC LIMIT 1";
-    LAST_BUDGET_REQUEST = "SELECT number FROM budget_requests WHERE scope = $1 ORDER BY number DESC LIMIT 1";
     INSERT_BUDGET_REQUEST = "INSERT INTO budget_requests (scope, number, task, granted, refused) VALUES ($1, $2, $3, $4, $5)";
     APPLY_BUDGET_REQUEST = "UPDATE budget_requests SET applied = 1 WHERE task = $1 AND applied = 0 RETURNING number";
     /// By their decisions, because few are open however many requests there are.
@@ -575,8 +553,6 @@ statements! {
     BODIES_BETWEEN = "SELECT task, body FROM bodies WHERE task BETWEEN $1 AND $2";
     NEEDS_BETWEEN = "SELECT e.needs, e.kind, t.kind, t.title, t.state, e.task FROM edges e JOIN tasks t ON t.id = e.needs \
          WHERE e.task BETWEEN $1 AND $2 ORDER BY e.kind, e.needs";
-    NEEDS_OF = "SELECT e.needs, e.kind, t.kind, t.title, t.state FROM edges e JOIN tasks t ON t.id = e.needs \
-     WHERE e.task = $1 ORDER BY e.kind, e.needs";
     COUNT_CHILDREN = "SELECT count(*), count(CASE WHEN kind = 'done' THEN 1 END), \
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \

@@ -2,21 +2,26 @@
 
 use banksman_core::time::Instant;
 
-use super::spent::number;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
 impl Store {
-    /// Sets whether everything is paused. Runs under way continue.
     pub fn paused(&self) -> Result<bool, StoreError> {
-        self.read(|conn| Ok(number(conn, sql::PAUSED, &[])? != 0))
+        self.read(is_paused)
     }
 
+    /// Sets whether everything is paused. Runs under way continue.
     pub fn set_paused(&self, paused: bool, who: &str, now: Instant) -> Result<(), StoreError> {
-        let columns = [i64::from(paused).into(), who.into(), now.0.into()];
-        self.write(move |conn| {
-            conn.write(sql::SET_PAUSED, &columns)?;
-            conn.notify();
+        let columns = params![paused, who, now];
+        self.write(move |tx| {
+            tx.write(sql::SET_PAUSED, &columns)?;
+            tx.notify();
             Ok(())
         })
     }
+}
+
+/// Whether everything is paused.
+pub(super) fn is_paused(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    Ok(tx.value(sql::PAUSED, &[])?.unwrap_or(false))
 }

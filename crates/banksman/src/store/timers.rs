@@ -1,17 +1,16 @@
 //! Timers: retries, deadlines, reminders and delays, all in one table and none in memory.
 
-use std::sync::Arc;
-
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::machine::{self, Event, StepResult, TimerKind};
 use banksman_core::time::{Instant, Span};
 
-use super::apply::{load_for_update, save_if_version};
+use super::apply::save_if_version;
 use super::batches::{BatchChange, is_paused};
-use super::conn::Conn;
-use super::definitions::Definitions;
+
+use super::conn::{DbError, Row};
 use super::row::is_damage;
+use super::tx::{Tx, params};
 use super::{Store, StoreError, Stored, sql};
 
 /// After this time a timer whose transition was refused is tried again. Lint excludes that for a
@@ -33,27 +32,21 @@ pub enum TimerResult {
 impl Store {
     /// Fires timers that are due, the oldest first, each in its own transaction.
     pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<TimerResult>, StoreError> {
-        let due = self.read(|conn| {
-            conn.query(sql::DUE_TIMERS, &[now.0.into(), at_most.into()]).map_err(StoreError::from)
-        })?;
+        let due = self.read(|tx| tx.query(sql::DUE_TIMERS, &params![now, at_most]))?;
         let mut fired = Vec::with_capacity(due.len());
         for row in &due {
-            let (id, entered) = (TaskId(row.int(0)?), row.int(3)?);
+            let (id, entered) = (row.get::<TaskId>(0)?, row.int(3)?);
             let (kind, number) = (row.text(1)?.to_owned(), row.int(2)?);
             let timer = TimerKind::from_code(&kind, number);
-            let definitions = Arc::clone(&self.definitions);
-            let tried = timer.map(|timer| {
-                self.write(move |conn| fire(conn, &definitions, id, timer, entered, now))
-            });
+            let tried = timer.map(|timer| self.write(move |tx| fire(tx, id, timer, entered, now)));
             fired.push(match tried {
                 Some(Err(error)) if !is_damage(&error) => return Err(error),
                 Some(Ok(done)) => done,
                 // A damaged task or timer must not stop the timers after it, now or at the next
                 // look.
                 Some(Err(_)) | None => {
-                    let later = now.plus(REFUSED_AGAIN).0;
-                    let columns = [id.0.into(), kind.into(), number.into(), later.into()];
-                    self.write(move |conn| Ok(conn.write(sql::TIMER_LATER, &columns)?))?;
+                    let columns = params![id, kind, number, now.plus(REFUSED_AGAIN)];
+                    self.write(move |tx| tx.write(sql::TIMER_LATER, &columns))?;
                     TimerResult::Refused(id)
                 }
             });
@@ -71,21 +64,16 @@ impl Store {
     }
 
     fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<(), StoreError> {
-        let rows = self.read(|conn| {
-            conn.query(sql::BOUNDS_OF_BATCH, &[batch.into()]).map_err(StoreError::from)
-        })?;
+        let rows = self.read(|tx| tx.query(sql::BOUNDS_OF_BATCH, &params![batch]))?;
         for row in &rows {
-            let (id, number) = (TaskId(row.int(0)?), row.int(1)?);
-            let definitions = Arc::clone(&self.definitions);
-            self.write(move |conn| {
-                let stored = load_for_update(conn, &definitions, id)?;
+            let (id, number) = (row.get::<TaskId>(0)?, row.int(1)?);
+            self.write(move |tx| {
+                let stored = tx.load_for_update(id)?;
                 let timer = TimerKind::from_code(BOUND, number).filter(|_| is_held_up(&stored));
                 let Some(time) = timer.and_then(|timer| bound_of(&stored, timer)) else {
                     return Ok(());
                 };
-                let due = now.plus(time).0;
-                let columns = [id.0.into(), BOUND.into(), number.into(), due.into()];
-                Ok(conn.write(sql::TIMER_LATER, &columns)?)
+                tx.write(sql::TIMER_LATER, &params![id, BOUND, number, now.plus(time)])
             })?;
         }
         Ok(())
@@ -93,79 +81,60 @@ impl Store {
 
     /// Delayed tasks with the time at which each may start, the next first.
     pub fn delayed(&self, at_most: i64) -> Result<Vec<(TaskId, Instant)>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::DELAYED, &[at_most.into()])?;
-            rows.iter().map(|row| Ok((TaskId(row.int(0)?), Instant(row.int(1)?)))).collect()
-        })
+        let delayed = |row: &Row| Ok::<_, DbError>((row.get(0)?, row.get(1)?));
+        self.rows(sql::DELAYED, &params![at_most], delayed)
     }
 
     /// The next time at which a node has something to do, if nothing else happens before.
     pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::NEXT_WORK, &[node.into(), now.0.into()])?;
-            let at = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
-            Ok(at.map(Instant))
-        })
-    }
-
-    /// The time of the next timer.
-    pub fn next_due(&self) -> Result<Option<Instant>, StoreError> {
-        self.read(|conn| {
-            let rows = conn.query(sql::NEXT_TIMER, &[])?;
-            let due = rows.first().map_or(Ok(None), |row| row.opt_int(0))?;
-            Ok(due.map(Instant))
-        })
+        self.read(|tx| tx.value(sql::NEXT_WORK, &params![node, now]))
     }
 }
 
 fn fire(
-    conn: &mut dyn Conn,
-    definitions: &Definitions,
+    tx: &mut Tx<'_>,
     id: TaskId,
     timer: TimerKind,
     entered: i64,
     now: Instant,
 ) -> Result<TimerResult, StoreError> {
-    let old = load_for_update(conn, definitions, id)?;
-    if !timer_is_set(conn, id, timer, entered)? {
+    let old = tx.load_for_update(id)?;
+    let (kind, number) = timer.code();
+    // It may be gone, now that the task is locked.
+    if !tx.has(sql::TIMER, &params![id, kind, number, entered])? {
         return Ok(TimerResult::Void(id));
     }
-    let (kind, number) = timer.code();
+    let later =
+        |tx: &mut Tx<'_>, due: Instant| tx.write(sql::TIMER_LATER, &params![id, kind, number, due]);
+    let gone = |tx: &mut Tx<'_>| tx.write(sql::DELETE_TIMER, &params![id, kind, number, entered]);
     if let Some(time) = bound_of(&old, timer)
         && is_held_up(&old)
-        && is_paused(conn, old.task.batch.as_deref())?
+        && is_paused(tx, old.task.batch.as_deref())?
     {
-        let due = now.plus(time).0;
-        conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.into()])?;
+        later(tx, now.plus(time))?;
         return Ok(TimerResult::Later(id));
     }
-    let later = |conn: &mut dyn Conn, due: Instant| {
-        conn.write(sql::TIMER_LATER, &[id.0.into(), kind.into(), number.into(), due.0.into()])
-    };
-    let gone = |conn: &mut dyn Conn| {
-        conn.write(sql::DELETE_TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])
-    };
     let event = Event::Due { timer, entered };
     match machine::step(&old.lifecycle, &old.task, &event, now) {
         Ok(StepResult::Step(step)) => {
             if step.timers.is_none() {
-                gone(conn)?;
+                gone(tx)?;
             }
-            save_if_version(conn, definitions, (old, &event), *step, None, now)?;
+            save_if_version(tx, (old, &event), *step, None, now)?;
             // The end of a delay leaves no record, but workers that wait for a task must be woken.
-            conn.notify();
+            tx.notify();
             Ok(TimerResult::Moved(id))
         }
         Ok(StepResult::Later(due)) => {
-            later(conn, due)?;
+            later(tx, due)?;
             Ok(TimerResult::Later(id))
         }
         Ok(StepResult::Ignored(_)) => {
-            gone(conn)?;
+            gone(tx)?;
             Ok(TimerResult::Void(id))
         }
         Err(_) => {
-            later(conn, now.plus(REFUSED_AGAIN))?;
+            later(tx, now.plus(REFUSED_AGAIN))?;
             Ok(TimerResult::Refused(id))
         }
     }
@@ -199,17 +168,4 @@ fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
         }
         TimerKind::Ready | TimerKind::Remind(_) => None,
     }
-}
-
-/// Whether a timer still exists, now that the task is locked.
-fn timer_is_set(
-    conn: &mut dyn Conn,
-    id: TaskId,
-    timer: TimerKind,
-    entered: i64,
-) -> Result<bool, StoreError> {
-    let (kind, number) = timer.code();
-    Ok(!conn
-        .query(sql::TIMER, &[id.0.into(), kind.into(), number.into(), entered.into()])?
-        .is_empty())
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use error::{Cause, DbError};
 pub use migrate::Migration;
 pub use target::Target;
-pub use value::{Row, Value};
+pub use value::{FromValue, Row, Value};
 pub use wake::{Waited, WakeMark};
 
 /// The engine; only for the few statements that must differ.

@@ -206,8 +206,8 @@ fn values_come_back_as_they_went_in(world: &World) {
                 .map(|row| {
                     Ok((
                         row.text(0)?.to_owned(),
-                        row.opt_int(1)?,
-                        row.opt_blob(2)?.map(<[u8]>::to_vec),
+                        row.get::<Option<i64>>(1)?,
+                        row.get::<Option<Vec<u8>>>(2)?,
                     ))
                 })
                 .collect::<Result<_, DbError>>()
@@ -236,7 +236,7 @@ fn a_column_of_the_wrong_kind_is_named(world: &World) {
         .expect("the row is read");
     let error = row.text(0).expect_err("a number is not text");
     assert_eq!(error.to_string(), "column `notes` holds a number where text was expected");
-    let error = row.blob(7).expect_err("there is no such column");
+    let error = row.get::<&[u8]>(7).expect_err("there is no such column");
     assert_eq!(
         error.to_string(),
         "column `number 7` holds no such column where bytes was expected"

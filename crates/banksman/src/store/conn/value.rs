@@ -49,6 +49,24 @@ impl From<&str> for Value {
     }
 }
 
+impl From<&String> for Value {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Int(flag.into())
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Int(number.into())
+    }
+}
+
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::Text(text)
@@ -67,6 +85,45 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
+/// What a column can be read as.
+pub trait FromValue<'r>: Sized {
+    /// The name of it in an error.
+    const KIND: &'static str;
+
+    /// `None` if the value is of another kind.
+    fn from_value(value: &'r Value) -> Option<Self>;
+}
+
+impl<'r, T: FromValue<'r>> FromValue<'r> for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn from_value(value: &'r Value) -> Option<Self> {
+        if *value == Value::Null { Some(None) } else { T::from_value(value).map(Some) }
+    }
+}
+
+/// How each type is read from a value of its kind.
+macro_rules! read_as {
+    ($($type:ty: $kind:literal, $variant:ident($inner:ident) => $read:expr;)*) => {$(
+        impl<'r> FromValue<'r> for $type {
+            const KIND: &'static str = $kind;
+
+            fn from_value(value: &'r Value) -> Option<Self> {
+                if let Value::$variant($inner) = value { Some($read) } else { None }
+            }
+        }
+    )*};
+}
+
+read_as! {
+    i64: "a number", Int(number) => *number;
+    bool: "a number", Int(number) => *number != 0;
+    &'r str: "text", Text(text) => text;
+    String: "text", Text(text) => text.clone();
+    &'r [u8]: "bytes", Blob(bytes) => bytes;
+    Vec<u8>: "bytes", Blob(bytes) => bytes.clone();
+}
+
 /// One row of a result. Columns count from zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -79,40 +136,18 @@ impl Row {
         Self { values, columns }
     }
 
-    pub fn int(&self, index: usize) -> Result<i64, DbError> {
-        self.opt_int(index)?.ok_or_else(|| self.mismatch(index, "a number"))
+    /// A column as the type that the caller expects.
+    pub fn get<'r, T: FromValue<'r>>(&'r self, index: usize) -> Result<T, DbError> {
+        let value = self.values.get(index).and_then(T::from_value);
+        value.ok_or_else(|| self.mismatch(index, T::KIND))
     }
 
-    pub fn opt_int(&self, index: usize) -> Result<Option<i64>, DbError> {
-        match self.values.get(index) {
-            Some(Value::Int(number)) => Ok(Some(*number)),
-            Some(Value::Null) => Ok(None),
-            Some(Value::Text(_) | Value::Blob(_)) | None => Err(self.mismatch(index, "a number")),
-        }
+    pub fn int(&self, index: usize) -> Result<i64, DbError> {
+        self.get(index)
     }
 
     pub fn text(&self, index: usize) -> Result<&str, DbError> {
-        self.opt_text(index)?.ok_or_else(|| self.mismatch(index, "text"))
-    }
-
-    pub fn opt_text(&self, index: usize) -> Result<Option<&str>, DbError> {
-        match self.values.get(index) {
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::Null) => Ok(None),
-            Some(Value::Int(_) | Value::Blob(_)) | None => Err(self.mismatch(index, "text")),
-        }
-    }
-
-    pub fn blob(&self, index: usize) -> Result<&[u8], DbError> {
-        self.opt_blob(index)?.ok_or_else(|| self.mismatch(index, "bytes"))
-    }
-
-    pub fn opt_blob(&self, index: usize) -> Result<Option<&[u8]>, DbError> {
-        match self.values.get(index) {
-            Some(Value::Blob(bytes)) => Ok(Some(bytes)),
-            Some(Value::Null) => Ok(None),
-            Some(Value::Int(_) | Value::Text(_)) | None => Err(self.mismatch(index, "bytes")),
-        }
+        self.get(index)
     }
 
     fn mismatch(&self, index: usize, wanted: &'static str) -> DbError {

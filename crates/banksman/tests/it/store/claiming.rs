@@ -109,14 +109,14 @@ fn a_delayed_task_is_claimed_when_its_time_has_come(world: &World) {
     let due = NOON.plus(HOUR);
     let new = NewTask { not_before: Some(due), ..load("later").new };
     let later = added(&store, Add { new, ..load("later") }).stored.task.id;
-    assert_eq!(store.next_due().unwrap(), Some(due));
+    assert_eq!(store.overview().unwrap().next_timer, Some(due));
     let early = NOON.plus(Span(HOUR.0 - 1));
     assert_eq!(store.fire_due(early, 10).unwrap(), []);
     assert!(claim(&store, "worker:w1", early).is_none());
     let timers = store.detail(later).unwrap().timers;
     assert_eq!(timers.iter().map(|timer| timer.kind).collect::<Vec<_>>(), [TimerKind::Ready]);
     assert_eq!(store.fire_due(due, 10).unwrap().len(), 1);
-    assert_eq!(store.next_due().unwrap(), None);
+    assert_eq!(store.overview().unwrap().next_timer, None);
     claim_first(&store, later, due);
     let past = NewTask { not_before: Some(NOON), ..load("at once").new };
     let past = added(&store, Add { new: past, ..load("at once") }).stored.task;

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use banksman::ops::library::Library;
 use banksman::ops::tasks::{self, AddRequest, MoveRequest};
 use banksman::store::Node;
-use banksman::store::nodes::NodeChange;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Span;
 
@@ -38,12 +37,12 @@ fn only_other_workers_are_news(world: &World) {
     let store = world.open();
     let news = |node: &Node| store.put_node(node).unwrap();
     let first = node("n1", &[worker("ada")]);
-    assert_eq!(news(&first), NodeChange { workers: true });
-    assert_eq!(news(&first), NodeChange { workers: false });
+    assert_eq!(news(&first), true);
+    assert_eq!(news(&first), false);
     let alive = Node { capacity: 1, seen_at: NOON.plus(MINUTE), ..first };
-    assert_eq!(news(&alive), NodeChange { workers: false });
+    assert_eq!(news(&alive), false);
     let grown = Node { workers: vec![worker("ada"), worker("bob")], ..alive };
-    assert_eq!(news(&grown), NodeChange { workers: true });
+    assert_eq!(news(&grown), true);
 }
 
 /// The bounds and delays that begin with a person's word are kept by the store's clock, so they

@@ -29,7 +29,7 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
     let store = world.open();
     let id = to_checking(&store, "lift");
     let due = NOON.plus(Span(2 * HOUR.0));
-    assert_eq!(store.next_due().unwrap(), Some(due));
+    assert_eq!(store.overview().unwrap().next_timer, Some(due));
     assert_eq!(store.fire_due(NOON.plus(Span(2 * HOUR.0 - 1)), 10).unwrap(), []);
     assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
     let task = store.task(id).unwrap().task;
@@ -41,7 +41,7 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
         ("nobody_checked", "system")
     );
     assert_eq!(store.fire_due(due.plus(DAY), 10).unwrap(), []);
-    assert_eq!(store.next_due().unwrap(), None);
+    assert_eq!(store.overview().unwrap().next_timer, None);
 }
 
 /// One that waits for others, one that a person is asked about, one that somebody works on.
@@ -128,7 +128,7 @@ fn progress_puts_a_bound_off(world: &World) {
     apply(&store, id, heartbeat(epoch, beaten.plus(HOUR)), beaten);
     assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap(), [TimerResult::Later(id)]);
     let due = beaten.plus(HOUR);
-    assert_eq!(store.next_due().unwrap(), Some(due));
+    assert_eq!(store.overview().unwrap().next_timer, Some(due));
     assert_eq!(state(&store, id), "lifting");
     assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap(), []);
     assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
@@ -171,7 +171,7 @@ fn leaving_a_state_takes_its_timers_along(world: &World) {
     let delayed = added(&store, Add { new, ..load("delayed") }).stored.task.id;
     apply(&store, delayed, ask("human:kim", "parked", &[]), NOON);
     assert_eq!(store.task(delayed).unwrap().task.not_before, None);
-    assert_eq!(store.next_due().unwrap(), None);
+    assert_eq!(store.overview().unwrap().next_timer, None);
 }
 
 fn reminders_are_sent_once_each(world: &World) {

@@ -95,7 +95,8 @@ fn a_bound_begins_anew_when_the_workflow_goes_on_and_ends_as_ever() {
 #[test]
 fn a_bound_begins_anew_when_a_person_lets_the_batch_go_on() {
     let bench = at_rest();
-    let due = || bench.driver.store.next_due().expect("timers").expect("the gate has one");
+    let due =
+        || bench.driver.store.overview().expect("timers").next_timer.expect("the gate has one");
     let before = due();
     bench.harness.ok(&["batch", "resume", "w"]);
     let after = due();

@@ -1,0 +1,147 @@
+//! A transaction of the store: its statements, and the tasks that its rows hold.
+//!
+//! Everything that runs inside a transaction takes a [`Tx`] and nothing else of the store, so that
+//! it cannot start another one.
+
+use std::sync::Arc;
+
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Lifecycle;
+use banksman_core::machine;
+
+use super::StoreError;
+use super::conn::{Conn, Dialect, FromValue, Row, Value};
+use super::definitions::Definitions;
+use super::row::{Stored, is_damage, lifecycle_version, stored};
+use super::sql::{self, Pair};
+
+/// The parameters of a statement, from anything that a column can hold.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { [$($crate::store::conn::Value::from($value)),*] };
+}
+pub(super) use params;
+
+pub(super) struct Tx<'a> {
+    pub(super) conn: &'a mut dyn Conn,
+    pub(super) definitions: &'a Definitions,
+}
+
+impl Tx<'_> {
+    /// Runs a statement and returns its rows.
+    pub(super) fn query(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<Vec<Row>, StoreError> {
+        Ok(self.conn.query(statement.into().pick(self.conn), params)?)
+    }
+
+    /// Runs a statement without returning rows; see [`Conn::write`].
+    pub(super) fn write(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<(), StoreError> {
+        Ok(self.conn.write(statement.into().pick(self.conn), params)?)
+    }
+
+    /// Wakes waiters after the commit.
+    pub(super) fn notify(&mut self) {
+        self.conn.notify();
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.conn.dialect()
+    }
+
+    /// Reads every row of an answer with one function.
+    pub(super) fn all<T, E: Into<StoreError>>(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+        read: impl Fn(&Row) -> Result<T, E>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.query(statement, params)?.iter().map(|row| read(row).map_err(Into::into)).collect()
+    }
+
+    /// Reads the first row of an answer.
+    pub(super) fn first<T, E: Into<StoreError>>(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+        read: impl Fn(&Row) -> Result<T, E>,
+    ) -> Result<Option<T>, StoreError> {
+        self.query(statement, params)?.first().map(read).transpose().map_err(Into::into)
+    }
+
+    /// Whether a statement returns any row.
+    pub(super) fn has(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<bool, StoreError> {
+        Ok(!self.query(statement, params)?.is_empty())
+    }
+
+    /// The first column of the first row; none without a row or a value.
+    pub(super) fn value<T: for<'r> FromValue<'r>>(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.first(statement, params, |row| row.get(0))?.flatten())
+    }
+
+    /// The number that a statement returns; zero without a row.
+    pub(super) fn count(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<i64, StoreError> {
+        Ok(self.value(statement, params)?.unwrap_or(0))
+    }
+
+    pub(super) fn lifecycle(&mut self, version: &str) -> Result<Arc<Lifecycle>, StoreError> {
+        self.definitions.get(self.conn, version)
+    }
+
+    /// The task of a row of `sql::task_columns`, without its body.
+    pub(super) fn task(&mut self, row: &Row) -> Result<Stored, StoreError> {
+        let lifecycle = self.lifecycle(lifecycle_version(row)?)?;
+        stored(row, lifecycle)
+    }
+
+    /// The tasks of an answer without the damaged ones, because one of them must not hide the
+    /// others; `check` names them.
+    pub(super) fn readable_tasks(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[Value],
+    ) -> Result<Vec<Stored>, StoreError> {
+        let rows = self.query(statement, params)?;
+        rows.iter().filter_map(|row| unless_damaged(self.task(row)).transpose()).collect()
+    }
+
+    /// Loads a task and locks its row until the transaction ends.
+    pub(super) fn load_for_update(&mut self, id: TaskId) -> Result<Stored, StoreError> {
+        let rows = self.query(sql::TASK_FOR_UPDATE, &params![id])?;
+        checked(self.task(rows.first().ok_or(StoreError::NoTask(id))?)?)
+    }
+}
+
+/// `None` for a damaged task, which callers skip.
+pub(super) fn unless_damaged<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Err(error) if is_damage(&error) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Checks the invariants of a task that was read. A damaged task is an error of its own, and other
+/// tasks are not affected.
+pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
+    match machine::check(&stored.lifecycle, &stored.task) {
+        Ok(()) => Ok(stored),
+        Err(broken) => Err(StoreError::Corrupt { task: stored.task.id, what: broken.to_string() }),
+    }
+}
