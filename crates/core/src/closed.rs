@@ -10,6 +10,7 @@ pub struct UnknownWord {
 }
 
 /// Declares an enum and its words. A word is also what serde reads and writes.
+#[macro_export]
 macro_rules! closed {
     ($(#[$meta:meta])* $vis:vis enum $Name:ident {
         $($(#[$attribute:meta])* $Variant:ident = $word:literal,)+
@@ -52,4 +53,4 @@ macro_rules! closed {
         }
     };
 }
-pub(crate) use closed;
+pub use closed;

@@ -36,6 +36,13 @@ pub enum Dialect {
     Postgres,
 }
 
+/// Whether a transaction may change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Write,
+    Read,
+}
+
 /// One open transaction.
 ///
 /// Statements are written once, with `$1` to `$n`, in the SQL that both engines understand. After
@@ -67,11 +74,6 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// PostgreSQL: how long one statement may run.
     pub statement_timeout: Duration,
-    /// PostgreSQL: how long a transaction may stay open without a statement before the server ends
-    /// it.
-    pub idle_in_transaction_timeout: Duration,
-    /// PostgreSQL: how long connecting may take.
-    pub connect_timeout: Duration,
     /// The most connections: readers of an SQLite file, all transactions of a PostgreSQL database.
     pub connections: usize,
     /// PostgreSQL: the schema to use, created if missing. Without it the server's search path
@@ -84,8 +86,6 @@ impl Default for Options {
         Self {
             busy_timeout: Duration::from_secs(10),
             statement_timeout: Duration::from_secs(30),
-            idle_in_transaction_timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(10),
             connections: 8,
             schema: None,
         }
@@ -146,8 +146,8 @@ impl Db {
     {
         refuse_nesting()?;
         match &*self.0 {
-            Driver::Sqlite(sqlite) => sqlite.write(job),
-            Driver::Postgres(postgres) => postgres.write(job),
+            Driver::Sqlite(sqlite) => sqlite.writer.write(job),
+            Driver::Postgres(postgres) => postgres.transact(Access::Write, job),
         }
     }
 
@@ -159,7 +159,7 @@ impl Db {
         refuse_nesting()?;
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.read(job),
-            Driver::Postgres(postgres) => postgres.read(job),
+            Driver::Postgres(postgres) => postgres.transact(Access::Read, job),
         }
     }
 
@@ -167,8 +167,8 @@ impl Db {
     /// found nothing to do.
     pub fn mark(&self) -> WakeMark {
         match &*self.0 {
-            Driver::Sqlite(sqlite) => sqlite.mark(),
-            Driver::Postgres(postgres) => postgres.mark(),
+            Driver::Sqlite(sqlite) => sqlite.signal.mark(),
+            Driver::Postgres(postgres) => postgres.signal.mark(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Db {
 
     pub fn stats(&self) -> Stats {
         match &*self.0 {
-            Driver::Sqlite(sqlite) => sqlite.stats(),
+            Driver::Sqlite(sqlite) => sqlite.writer.stats(),
             Driver::Postgres(postgres) => postgres.stats(),
         }
     }
@@ -231,20 +231,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The key of a statement in a cache. Statements are constants of the program, so their address
+/// identifies them without hashing their text, and their number is bounded.
+fn statement_key(sql: &'static str) -> (usize, usize) {
+    (sql.as_ptr().addr(), sql.len())
+}
+
 /// Names a statement in an error: enough of it to find it in the source.
 fn run_operation(sql: &str) -> String {
     const SHOWN_CHARS: usize = 60;
-    let mut words = String::from("run `");
-    let flat = sql.split_whitespace().flat_map(|word| [" ", word]).skip(1);
-    let mut shown = 0;
-    for part in flat {
-        if shown + part.len() > SHOWN_CHARS {
-            words.push('…');
-            break;
-        }
-        shown += part.len();
-        words.push_str(part);
+    let flat = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    match flat.char_indices().nth(SHOWN_CHARS) {
+        None => format!("run `{flat}`"),
+        Some((end, _)) => format!("run `{}…`", &flat[..end]),
     }
-    words.push('`');
-    words
 }

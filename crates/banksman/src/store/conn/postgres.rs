@@ -18,11 +18,11 @@ use std::{process, thread};
 use self::announce::Announcer;
 use self::failure::Failure;
 use self::link::{Connector, Link};
-use self::transaction::{Access, Lost, Transaction};
+use self::transaction::{Lost, Transaction};
 use super::error::DbError;
 use super::pool::{Borrowed, Pool};
 use super::wake::{Waited, WakeMark, WakeSignal};
-use super::{Conn, Migration, Options, Stats, run_job};
+use super::{Access, Conn, Migration, Options, Stats, run_job};
 
 /// How often a transaction runs before its failure is returned.
 const TRIES: u32 = 5;
@@ -36,7 +36,7 @@ const CHECK_INTERVAL_WITHOUT_HINTS: Duration = Duration::from_millis(250);
 pub(super) struct Postgres {
     links: Pool<Link>,
     connector: Arc<Connector>,
-    signal: Arc<WakeSignal>,
+    pub(super) signal: Arc<WakeSignal>,
     announcer: Announcer,
     /// Counts pauses, from a start that differs between processes.
     pauses: AtomicU64,
@@ -72,21 +72,7 @@ impl Postgres {
         })
     }
 
-    pub(super) fn write<T, E: From<DbError>>(
-        &self,
-        job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.transact(Access::Write, job)
-    }
-
-    pub(super) fn read<T, E: From<DbError>>(
-        &self,
-        job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.transact(Access::Read, job)
-    }
-
-    fn transact<T, E: From<DbError>>(
+    pub(super) fn transact<T, E: From<DbError>>(
         &self,
         access: Access,
         mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
@@ -114,20 +100,14 @@ impl Postgres {
         };
         let mut transaction = Transaction::new(&mut link, access);
         let result = run_job(job, &mut transaction);
-        let failure = transaction.take_failure();
+        // A job that makes an error of its own of a failure still has to run again if that helps.
+        let failure = transaction.take_failure().filter(|lost| lost.is_retryable || result.is_ok());
+        if result.is_err() || failure.is_some() {
+            transaction.roll_back();
+        }
         let attempt = match (result, failure) {
-            (_, Some(failure)) if failure.is_retryable => {
-                transaction.roll_back();
-                self.answer(failure)
-            }
-            (Ok(_), Some(failure)) => {
-                transaction.roll_back();
-                self.answer(failure)
-            }
-            (Err(refusal), _) => {
-                transaction.roll_back();
-                Attempt::Done(Err(refusal))
-            }
+            (_, Some(failure)) => self.answer(failure),
+            (Err(refusal), None) => Attempt::Done(Err(refusal)),
             (Ok(done), None) => self.keep(&mut transaction, access, done),
         };
         if !link.is_broken() {
@@ -198,10 +178,6 @@ impl Postgres {
         let count = self.pauses.fetch_add(1, Ordering::Relaxed);
         let part = u32::from((count.wrapping_mul(GOLDEN) >> 56) as u8);
         thread::sleep(longest / 2 + longest * part / 512);
-    }
-
-    pub(super) fn mark(&self) -> WakeMark {
-        self.signal.mark()
     }
 
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use self::transaction::{Access, Link};
+use self::transaction::Link;
 use self::writer::Writer;
 use super::error::DbError;
 use super::pool::Pool;
 use super::wake::{Waited, WakeFile, WakeMark, WakeSignal, Watch};
-use super::{Conn, Migration, Options, Stats, run_job};
+use super::{Access, Conn, Migration, Options, run_job};
 
 /// How often a waiter checks the file by itself, in case a hint was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,12 +33,12 @@ const CHECKS_PER_WAKE: u32 = 10;
 const CHECK_INTERVAL_WITHOUT_HINTS: Duration = Duration::from_millis(50);
 
 pub(super) struct Sqlite {
-    writer: Writer,
+    pub(super) writer: Writer,
     /// Read connections, opened when first needed.
     readers: Pool<Link>,
     path: PathBuf,
     busy_timeout: Duration,
-    signal: Arc<WakeSignal>,
+    pub(super) signal: Arc<WakeSignal>,
     wake_file: Arc<WakeFile>,
     /// Checks whether another connection has changed the file. Only the waiter that holds the lock
     /// checks.
@@ -67,17 +67,6 @@ impl Sqlite {
         })
     }
 
-    pub(super) fn write<T, E>(
-        &self,
-        job: impl FnMut(&mut dyn Conn) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<DbError> + Send + 'static,
-    {
-        self.writer.write(job)
-    }
-
     pub(super) fn read<T, E: From<DbError>>(
         &self,
         mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
@@ -96,10 +85,6 @@ impl Sqlite {
         }
     }
 
-    pub(super) fn mark(&self) -> WakeMark {
-        self.signal.mark()
-    }
-
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         let (slice, checks) = match self.wake_file.watch(&self.signal) {
             Watch::Began => {
@@ -110,10 +95,6 @@ impl Sqlite {
             Watch::Unavailable => (CHECK_INTERVAL_WITHOUT_HINTS, 1),
         };
         self.signal.wait_and_check(mark, at_most, slice, || self.check(checks))
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        self.writer.stats()
     }
 
     fn reader(&self) -> Result<Link, DbError> {

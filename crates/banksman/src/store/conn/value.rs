@@ -3,6 +3,7 @@
 //! Only the four types that both engines store alike. A wrong type is an error that names the
 //! column, never a panic and never a silent conversion.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::error::DbError;
@@ -148,6 +149,12 @@ impl Row {
 
     pub fn text(&self, index: usize) -> Result<&str, DbError> {
         self.get(index)
+    }
+
+    /// A column that holds a word of a closed set.
+    pub fn word<T: FromStr>(&self, index: usize) -> Result<T, DbError> {
+        let word = self.text(index)?.parse();
+        word.map_err(|_| self.mismatch(index, "a word that this version knows"))
     }
 
     fn mismatch(&self, index: usize, wanted: &'static str) -> DbError {

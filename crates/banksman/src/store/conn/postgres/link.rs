@@ -21,6 +21,7 @@ use tokio_postgres::{
 
 use super::failure::{Failure, classify, disconnected};
 use crate::store::conn::error::DbError;
+use crate::store::conn::statement_key;
 
 type Wire = Connection<Socket, NoTlsStream>;
 
@@ -31,13 +32,15 @@ pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
 /// connection is dead.
 const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 
+/// How long connecting may take.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
 /// How to make links: the address and the session settings.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) config: Config,
     /// The address without secrets.
     pub(super) target: String,
-    pub(super) connect_timeout: Duration,
     pub(super) statement_timeout: Duration,
 }
 
@@ -71,8 +74,7 @@ pub(super) struct Link {
     client: Client,
     /// None once the connection has ended.
     wire: Option<Wire>,
-    /// Statements are constants of the program: their address is the key, and their number is
-    /// bounded.
+    /// By [`statement_key`].
     statements: HashMap<(usize, usize), Prepared>,
     connector: Arc<Connector>,
 }
@@ -84,7 +86,7 @@ impl Link {
             .build()
             .map_err(|error| DbError::other("start a connection to the database", error))?;
         let connected = runtime.block_on(async {
-            tokio::time::timeout(connector.connect_timeout, connector.config.connect(NoTls)).await
+            tokio::time::timeout(CONNECT_WITHIN, connector.config.connect(NoTls)).await
         });
         let operation = || "connect".to_owned();
         let (client, wire) = connected
@@ -124,7 +126,7 @@ impl Link {
     }
 
     pub(super) fn prepared(&self, sql: &'static str) -> Option<&Prepared> {
-        self.statements.get(&key(sql))
+        self.statements.get(&statement_key(sql))
     }
 
     pub(super) fn keep_prepared(&mut self, sql: &'static str, statement: Statement) -> Prepared {
@@ -133,7 +135,7 @@ impl Link {
             columns: columns.map(|column| column.name().to_owned()).collect(),
             statement,
         };
-        self.statements.insert(key(sql), prepared.clone());
+        self.statements.insert(statement_key(sql), prepared.clone());
         prepared
     }
 
@@ -185,10 +187,6 @@ impl Link {
             if wire.is_none() || is_stopped(context) { Poll::Ready(()) } else { Poll::Pending }
         }));
     }
-}
-
-fn key(sql: &'static str) -> (usize, usize) {
-    (sql.as_ptr().addr(), sql.len())
 }
 
 /// Turns a step into a request, which is queued when it is first polled.

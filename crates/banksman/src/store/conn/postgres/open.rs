@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::{Failure, classify};
-use super::link::{Connector, Link, Prepared, Reply, Step};
+use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Step};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
@@ -16,6 +16,9 @@ const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
 /// A migration may rewrite a large table.
 const STEP_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
+/// The server ends a transaction that stays open this long without a statement.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(30);
+
 const SCHEMA_NAME_BYTES: usize = 63;
 
 pub(super) fn connector(url: &str, options: &Options) -> Result<Connector, DbError> {
@@ -26,7 +29,7 @@ pub(super) fn connector(url: &str, options: &Options) -> Result<Connector, DbErr
     };
     set("statement_timeout", &millis(options.statement_timeout));
     set("lock_timeout", &millis(options.busy_timeout));
-    set("idle_in_transaction_session_timeout", &millis(options.idle_in_transaction_timeout));
+    set("idle_in_transaction_session_timeout", &millis(IDLE_IN_TRANSACTION));
     // A statement outside a READ WRITE transaction must not change anything; pipelining depends on
     // it.
     set("default_transaction_read_only", "on");
@@ -37,14 +40,13 @@ pub(super) fn connector(url: &str, options: &Options) -> Result<Connector, DbErr
     config
         .options(settings)
         .application_name("banksman")
-        .connect_timeout(options.connect_timeout)
+        .connect_timeout(CONNECT_WITHIN)
         .keepalives(true)
         .keepalives_idle(Duration::from_secs(30))
         .tcp_user_timeout(options.statement_timeout + Duration::from_secs(30));
     Ok(Connector {
         config,
         target: Target::Postgres(url.to_owned()).to_string(),
-        connect_timeout: options.connect_timeout,
         statement_timeout: options.statement_timeout,
     })
 }

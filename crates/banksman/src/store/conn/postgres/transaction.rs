@@ -13,7 +13,7 @@ use super::failure::{Failure, classify};
 use super::link::{Link, Params, Prepared, Reply, Step};
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, Value};
-use crate::store::conn::{Conn, Dialect, run_operation};
+use crate::store::conn::{Access, Conn, Dialect, run_operation};
 
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -21,13 +21,6 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// The most writes that are buffered, in number and bytes. Beyond that they are sent early.
 const MAX_BUFFERED_WRITES: usize = 64;
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
-
-/// Whether a transaction may change anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Write,
-    Read,
-}
 
 pub(super) struct Transaction<'a> {
     link: &'a mut Link,

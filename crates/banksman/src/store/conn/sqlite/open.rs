@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::transaction::{Access, Link, classify};
+use super::transaction::{Link, classify};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::wake::WakeFile;
-use crate::store::conn::{Dialect, Options};
+use crate::store::conn::{Access, Dialect, Options};
 
 /// `BNKS`, as SQLite stores it in the header of each of our files.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"BNKS");

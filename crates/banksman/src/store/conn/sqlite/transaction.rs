@@ -9,27 +9,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::types::{ToSql, ToSqlOutput, Type, ValueRef};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ffi};
 
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, Value};
-use crate::store::conn::{Conn, Dialect, run_operation};
-
-/// Whether a connection is the writer's or a reader's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Write,
-    Read,
-}
+use crate::store::conn::{Access, Conn, Dialect, run_operation, statement_key};
 
 /// A connection and what it knows about each statement.
 pub(super) struct Link {
     pub(super) connection: Connection,
     path: PathBuf,
     access: Access,
-    /// Statements are constants of the program, so their address is a key that needs no hashing of
-    /// their text, and their number is bounded.
+    /// By [`statement_key`].
     statements: HashMap<(usize, usize), Known>,
     status: JobStatus,
 }
@@ -97,7 +89,7 @@ impl Link {
     }
 
     fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, rusqlite::Error> {
-        let known = match self.statements.entry((sql.as_ptr().addr(), sql.len())) {
+        let known = match self.statements.entry(statement_key(sql)) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(learn(&self.connection, sql)?),
         };
@@ -220,20 +212,8 @@ fn number_parameters(sql: &str) -> String {
 
 /// Maps SQLite's errors to ours.
 pub(super) fn classify(path: &Path, operation: &str, error: rusqlite::Error) -> DbError {
-    let (failure, message) = match &error {
-        rusqlite::Error::SqliteFailure(failure, message) => (failure, message),
-        rusqlite::Error::InvalidColumnType(_, column, kind) => {
-            return DbError::Column {
-                column: column.clone(),
-                wanted: "a number, text or bytes",
-                found: match kind {
-                    Type::Real => "a fraction",
-                    Type::Text => "text that is not UTF-8",
-                    Type::Null | Type::Integer | Type::Blob => "something else",
-                },
-            };
-        }
-        _ => return DbError::other(operation, error),
+    let rusqlite::Error::SqliteFailure(failure, message) = &error else {
+        return DbError::other(operation, error);
     };
     match failure.code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {

@@ -88,7 +88,7 @@ where
 }
 
 /// The handle of the writer thread, which ends when this is dropped.
-pub(super) struct Writer {
+pub(in crate::store::conn) struct Writer {
     jobs: Option<SyncSender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
     counts: Arc<Counts>,
@@ -116,7 +116,7 @@ impl Writer {
         Ok(Self { jobs: Some(sender), thread: Some(thread), counts })
     }
 
-    pub(super) fn write<T, E, F>(&self, job: F) -> Result<T, E>
+    pub(in crate::store::conn) fn write<T, E, F>(&self, job: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
@@ -132,7 +132,7 @@ impl Writer {
         answer.recv().unwrap_or(Err(E::from(DbError::Closed)))
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(in crate::store::conn) fn stats(&self) -> Stats {
         Stats {
             waiting: self.counts.waiting.load(Ordering::Relaxed),
             jobs: self.counts.jobs.load(Ordering::Relaxed),
