@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::machine::{
@@ -42,22 +43,13 @@ impl IdempotencyKey {
     }
 }
 
-/// How one task depends on another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Edge {
-    /// It must be done first.
-    Blocks,
-    /// Its result is useful, but the task does not wait for it.
-    Informs,
-}
-
-impl Edge {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocks => "blocks",
-            Self::Informs => "informs",
-        }
+closed! {
+    /// How one task depends on another.
+    pub enum Edge {
+        /// It must be done first.
+        Blocks = "blocks",
+        /// Its result is useful, but the task does not wait for it.
+        Informs = "informs",
     }
 }
 

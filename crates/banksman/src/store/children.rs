@@ -132,13 +132,11 @@ impl Store {
             let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
             for range in ranges(of) {
                 for row in tx.query(sql::PROGRESS, &range)? {
-                    let (parent, kind) = (row.get::<TaskId>(0)?, row.text(1)?);
-                    let unknown = || StoreError::Corrupt {
-                        task: parent,
-                        what: format!("a part of the kind `{kind}`"),
-                    };
-                    let kind = StateKind::ALL.into_iter().find(|known| known.as_str() == kind);
-                    let kind = kind.ok_or_else(unknown)?;
+                    let (parent, kind) = (row.get(0)?, row.text(1)?);
+                    let known = StateKind::ALL.into_iter().find(|known| known.as_str() == kind);
+                    let what = || format!("a part of the kind `{kind}`");
+                    let kind =
+                        known.ok_or_else(|| StoreError::Corrupt { task: parent, what: what() })?;
                     found.entry(parent).or_default().add(kind, row.int(2)?);
                 }
             }

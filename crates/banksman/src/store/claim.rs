@@ -47,7 +47,6 @@ impl ClaimRequest {
 pub struct Claimed {
     pub stored: Stored,
     pub run: RunId,
-    pub expires_at: Instant,
 }
 
 impl Store {
@@ -207,10 +206,9 @@ pub(super) fn try_claim(
     claim: Claim,
     now: Instant,
 ) -> Result<ClaimAttempt, StoreError> {
-    let expires_at = claim.expires_at;
     match apply_to(tx, found, &Event::Claimed(claim), None, now) {
         Ok(Applied { stored, .. }) => Ok(match stored.task.run() {
-            Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run, expires_at })),
+            Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run })),
             None => ClaimAttempt::MovedOn,
         }),
         Err(StoreError::Rejected(_)) => Ok(ClaimAttempt::Refused),

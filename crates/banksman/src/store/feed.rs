@@ -9,6 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use banksman_core::closed::closed;
 use banksman_core::ids::{DecisionId, RunId, TaskId};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
@@ -16,7 +17,6 @@ use sha2::{Digest, Sha256};
 use super::audit::HistoryEntry;
 use super::conn::{DbError, Row};
 use super::notices::Notice;
-use super::row::words;
 use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
 
@@ -27,7 +27,7 @@ pub const PAGE: i64 = 1_000;
 /// Pages that one call of [`Store::prune`] removes. The next call goes on.
 const PRUNED_PAGES: usize = 100;
 
-words! {
+closed! {
     /// What a change tells.
     pub enum ChangeKind {
         /// The first record of a task.
@@ -238,7 +238,7 @@ fn cursor(row: &Row) -> Result<Cursor, DbError> {
 /// None if it told a notice that is removed.
 fn change(row: &Row) -> Result<Option<Change>, DbError> {
     let (cursor, task, number) = (cursor(row)?, row.get(4)?, row.int(5)?);
-    let kind = ChangeKind::read_word(row, 3)?;
+    let kind = row.word(3)?;
     let run = |outcome| {
         let run = RunId { task: row.get(4)?, epoch: number };
         Ok::<_, DbError>(ChangeDetail::Run { run, worker: row.get(10)?, outcome })

@@ -10,7 +10,7 @@ use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::DbError;
 
 use super::query::{self, PAGE};
-use super::row::Stored;
+use super::row::{Stored, is_damage};
 use super::runs::past_run;
 use super::tx::{Tx, params};
 use super::{Store, StoreError, sql};
@@ -61,23 +61,20 @@ impl Store {
         })
     }
 
-    fn check_tasks(
-        &self,
-        look: impl Fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
-    ) -> Result<HealthReport, StoreError> {
+    fn check_tasks(&self, look: Look) -> Result<HealthReport, StoreError> {
         let mut report = HealthReport::default();
         let mut digest = Sha256::new();
-        let mut after = 0;
-        while report.findings.len() < MOST_FINDINGS {
+        let mut after = Some(TaskId(0));
+        while let Some(last) = after
+            && report.findings.len() < MOST_FINDINGS
+        {
             // Each page is one snapshot, so that a check of a large store does not block its
-            // writers.
-            let page = self.read(|tx| check_page(tx, after, &look, &mut digest.clone()))?;
-            let Some(last) = page.last else { break };
-            after = last;
-            digest = page.digest;
-            report.tasks += page.tasks;
-            report.records += page.records;
-            report.findings.extend(page.findings);
+            // writers. A read may run again, so it changes copies.
+            (report, digest, after) = self.read(|tx| {
+                let (mut report, mut digest) = (report.clone(), digest.clone());
+                let next = check_page(tx, last, look, &mut report, &mut digest)?;
+                Ok((report, digest, next))
+            })?;
         }
         report.findings.extend(self.read(orphaned_records)?);
         report.digest = hex(&digest.finalize());
@@ -85,45 +82,34 @@ impl Store {
     }
 }
 
-struct Page {
-    last: Option<i64>,
-    tasks: i64,
-    records: i64,
-    findings: Vec<HealthFinding>,
-    digest: Sha256,
-}
+/// Looks at one task, and returns its findings and the number of records that were read.
+type Look = fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>;
 
+/// Checks a page of tasks, and returns the last of them.
 fn check_page(
     tx: &mut Tx<'_>,
-    after: i64,
-    look: &impl Fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>,
+    after: TaskId,
+    look: Look,
+    report: &mut HealthReport,
     digest: &mut Sha256,
-) -> Result<Page, StoreError> {
-    let rows = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
-    let mut page =
-        Page { last: None, tasks: 0, records: 0, findings: Vec::new(), digest: Sha256::new() };
-    for row in &rows {
-        let id = row.get::<TaskId>(0)?;
-        page.last = Some(id.0);
-        page.tasks += 1;
-        let looked = tx.task(row).and_then(|task| look(tx, &task, digest));
-        match looked {
+) -> Result<Option<TaskId>, StoreError> {
+    let mut last = None;
+    for row in &tx.query(sql::TASKS_FROM, &params![after, PAGE])? {
+        let id = row.get(0)?;
+        last = Some(id);
+        report.tasks += 1;
+        let found = match tx.task(row).and_then(|task| look(tx, &task, digest)) {
             Ok((findings, records)) => {
-                page.records += records;
-                page.findings
-                    .extend(findings.into_iter().map(|what| HealthFinding { task: id, what }));
+                report.records += records;
+                findings
             }
-            Err(StoreError::Corrupt { task, what }) => {
-                page.findings.push(HealthFinding { task, what });
-            }
-            Err(error @ (StoreError::Definition { .. } | StoreError::NoDefinition(_))) => {
-                page.findings.push(HealthFinding { task: id, what: error.to_string() });
-            }
+            Err(StoreError::Corrupt { what, .. }) => vec![what],
+            Err(error) if is_damage(&error) => vec![error.to_string()],
             Err(error) => return Err(error),
-        }
+        };
+        report.findings.extend(found.into_iter().map(|what| HealthFinding { task: id, what }));
     }
-    page.digest = digest.clone();
-    Ok(page)
+    Ok(last)
 }
 
 /// Records whose task is missing.

@@ -1,6 +1,7 @@
 //! Notices: messages to people, written in the transaction of what they tell, with a delivery for
 //! each channel. A delivery is tried at least once, by the node that takes it.
 
+use banksman_core::closed::closed;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Driver, Effect, Task, driver_of};
@@ -9,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use super::conn::{DbError, Row, Value};
 use super::feed::{ChangeKind, tell};
-use super::row::words;
 use super::tx::{Tx, params};
 use super::{Store, StoreError, hex, sql};
 
@@ -22,7 +22,7 @@ const ATTEMPTS: i64 = 10;
 /// The stored length of a text or an error, in characters.
 const TEXT_CHARS: usize = 4_000;
 
-words! {
+closed! {
     /// What a notice is about.
     pub enum NoticeKind {
         /// A task is in a state that people want to know of.
@@ -55,19 +55,11 @@ words! {
     }
 }
 
-/// A way to people. A new one is a row of the table `channels` and a variant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Channel {
-    /// The output of `up` and `pulse`.
-    Terminal,
-}
-
-impl Channel {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Terminal => "terminal",
-        }
+closed! {
+    /// A way to people. A new one is a row of the table `channels` and a variant.
+    pub enum Channel {
+        /// The output of `up` and `pulse`.
+        Terminal = "terminal",
     }
 }
 
@@ -123,7 +115,7 @@ pub struct Notice {
 impl Notice {
     /// Reads `id, kind, task, decision, urgent, text` from a column on.
     pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
-        let kind = NoticeKind::read_word(row, first + 1)?;
+        let kind = row.word(first + 1)?;
         let decision: Option<DecisionId> = row.get(first + 3)?;
         let asks = matches!(kind, NoticeKind::Decision | NoticeKind::Reminder);
         let asked = decision.filter(|_| asks);

@@ -43,16 +43,6 @@ pub struct Dependency {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRow {
-    pub id: RunId,
-    pub worker: String,
-    pub activity: String,
-    pub started_at: Instant,
-    pub ended_at: Option<Instant>,
-    pub outcome: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub id: DecisionId,
     pub task: TaskId,
@@ -91,7 +81,6 @@ pub struct ArtifactRow {
 pub struct Detail {
     pub stored: Stored,
     pub needs: Vec<Dependency>,
-    pub runs: Vec<RunRow>,
     pub artifacts: Vec<ArtifactRow>,
     pub decision: Option<Decision>,
     pub timers: Vec<Timer>,
@@ -168,7 +157,6 @@ impl Store {
             };
             Ok(Detail {
                 needs: needs(tx, id)?,
-                runs: tx.all(sql::RUNS_OF, &params![id, PAGE], |row| run(id, row))?,
                 artifacts: tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], artifact)?,
                 decision: tx.first(sql::OPEN_DECISION_OF, &params![id], decision)?,
                 timers: timers(tx, id)?.into_iter().map(|(timer, _)| timer).collect(),
@@ -354,10 +342,9 @@ fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
 }
 
 fn need(row: &Row) -> Result<Dependency, DbError> {
-    let edge = if row.text(1)? == Edge::Blocks.as_str() { Edge::Blocks } else { Edge::Informs };
     Ok(Dependency {
         task: row.get(0)?,
-        edge,
+        edge: row.word(1)?,
         done: row.text(2)? == "done",
         title: row.get(3)?,
         state: row.get(4)?,
@@ -400,17 +387,6 @@ fn completed(
         (stored, edges.remove(&id).unwrap_or_default())
     });
     Ok(complete.collect())
-}
-
-fn run(task: TaskId, row: &Row) -> Result<RunRow, DbError> {
-    Ok(RunRow {
-        id: RunId { task, epoch: row.int(0)? },
-        worker: row.get(1)?,
-        activity: row.get(2)?,
-        started_at: row.get(3)?,
-        ended_at: row.get(4)?,
-        outcome: row.get(5)?,
-    })
 }
 
 fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {

@@ -14,36 +14,6 @@ use super::StoreError;
 use super::conn::{DbError, FromValue, Row, Value};
 use super::tx::params;
 
-/// Declares a closed set of words, as columns hold them.
-macro_rules! words {
-    ($(#[$doc:meta])* pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $name { $($(#[$of])* $variant,)* }
-
-        impl $name {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-
-            /// Reads a column.
-            fn read_word(row: &Row, column: usize) -> Result<Self, DbError> {
-                let text = row.text(column)?;
-                let known = Self::ALL.iter().copied().find(|known| known.as_str() == text);
-                known.ok_or_else(|| DbError::Column {
-                    column: stringify!($name).to_owned(),
-                    wanted: "a word that this version knows",
-                    found: "another",
-                })
-            }
-        }
-    };
-}
-pub(super) use words;
-
 /// Lets columns hold types of the domain that are plain numbers.
 macro_rules! numbers {
     ($($name:ident),*) => {$(

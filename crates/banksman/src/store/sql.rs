@@ -523,8 +523,6 @@ statements! {
      AND budget_cost_micros IS NOT DISTINCT FROM $8 AND budget_millis IS NOT DISTINCT FROM $9";
     BLOCKED_STATES = "SELECT DISTINCT lifecycle, state FROM tasks WHERE kind = 'blocked' ORDER BY lifecycle, state LIMIT $1";
     BLOCKED_IN = "SELECT id FROM tasks WHERE kind = 'blocked' AND lifecycle = $1 AND state = $2 ORDER BY id LIMIT $3";
-    RUNS_OF = "SELECT epoch, worker, activity, started_at, ended_at, outcome FROM runs \
-     WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
     INSERT_DECISION = "INSERT INTO decisions (task, seq, asks, offers, opened_at, deadline) VALUES ($1, $2, $3, $4, $5, $6)";
     SETTLE_DECISION = "UPDATE decisions SET settled_at = $2, settled_by = $3, settled_seq = $4 \
      WHERE task = $1 AND settled_at IS NULL";

@@ -103,7 +103,7 @@ fn every_kind_of_change_is_told(world: &World) {
     assert_eq!(of(lapsed), [asked.as_slice(), &reminded].concat());
     assert_eq!(store.feed_end().unwrap(), all.last().map(|last| last.cursor));
     for kind in ChangeKind::ALL {
-        assert!(all.iter().any(|change| change.kind == *kind), "{kind:?}");
+        assert!(all.iter().any(|change| change.kind == kind), "{kind:?}");
     }
     let details: Vec<String> = all.iter().map(|change| format!("{:?}", change.detail)).collect();
     assert!(details[2].contains("r1.1") || details[2].contains("epoch: 1"), "{}", details[2]);

@@ -436,8 +436,8 @@ impl Pair {
                 twin.open_decision,
                 "decision of {id}"
             );
-            let runs: Vec<_> =
-                detail.runs.into_iter().rev().map(|run| (run.id.epoch, run.outcome)).collect();
+            let runs = self.store().past_runs(*id, 1_000).expect("the runs are read");
+            let runs: Vec<_> = runs.into_iter().map(|run| (run.epoch, run.outcome)).collect();
             assert_eq!(runs, twin.runs, "runs of {id}");
             assert_eq!(detail.artifacts.len(), twin.artifacts, "artifacts of {id}");
         }
