@@ -21,13 +21,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use banksman_core::closed::closed;
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
 pub use agents::{AgentLimits, Agents, Budgets, Verify, WorkerSetup, Worktrees};
 pub use daily::Daily;
-pub use environment::{DOCUMENTED, EnvVars, Environment};
+pub use environment::{EnvVars, Environment, documented};
 pub use keys::{COLORS, KEYS, SettingKey};
 pub use panel::Panels;
 pub use policy::PolicyFile;
@@ -116,20 +117,22 @@ pub struct ConfigFile {
     pub exists: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Color {
-    Auto,
-    Always,
-    Never,
+closed! {
+    pub enum Color {
+        Auto = "auto",
+        Always = "always",
+        Never = "never",
+    }
 }
 
-/// Where agents get a window when they start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Windows {
-    None,
-    Auto,
-    Tmux,
-    Tabby,
+closed! {
+    /// Where agents get a window when they start.
+    pub enum Windows {
+        None = "none",
+        Auto = "auto",
+        Tmux = "tmux",
+        Tabby = "tabby",
+    }
 }
 
 /// All settings, checked.
@@ -193,8 +196,7 @@ pub fn resolve(
     for source in sources.iter_mut().rev() {
         source.exists = layers.file(source, &root, environment)?;
     }
-    layers.environment(environment)?;
-    layers.flags(flags)?;
+    layers.environment_and_flags(environment, flags)?;
     layers.into_config(environment, folder, root, sources)
 }
 
@@ -255,22 +257,17 @@ impl Layers {
         Ok(true)
     }
 
-    fn environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+    /// A flag overrides a variable.
+    fn environment_and_flags(
+        &mut self,
+        environment: &Environment,
+        flags: &Flags,
+    ) -> Result<(), ConfigError> {
         for key in &KEYS {
-            if let Some(name) = key.env
-                && let Some(text) = environment.get(name)
-            {
-                self.text(key, text, SettingOrigin::Env(name))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn flags(&mut self, flags: &Flags) -> Result<(), ConfigError> {
-        for key in &KEYS {
-            if let (Some(flag), Some(text)) = (key.flag, flags.get(key.name)) {
-                self.text(key, text, SettingOrigin::Flag(flag))?;
-            }
+            let of_env = |name| Some((environment.get(name)?, SettingOrigin::Env(name)));
+            let of_flag = |flag| Some((flags.get(key.name)?.as_str(), SettingOrigin::Flag(flag)));
+            let given = key.env.and_then(of_env).into_iter().chain(key.flag.and_then(of_flag));
+            given.into_iter().try_for_each(|(text, origin)| self.text(key, text, origin))?;
         }
         Ok(())
     }
@@ -300,42 +297,26 @@ impl Layers {
         root: PathBuf,
         sources: Vec<ConfigFile>,
     ) -> Result<Config, ConfigError> {
-        if self.text_of("store").is_empty() {
-            self.fill("store", default_store(environment));
-        }
-        if self.text_of("actor").is_empty() {
-            self.fill("actor", default_actor(environment));
-        }
+        self.fill("store", || default_store(environment));
+        self.fill("actor", || default_actor(environment));
         let actor = self.text_of("actor").parse();
         let actor = actor.map_err(|error: banksman_core::machine::NotAnActor| {
             ConfigError::value(&self.origin("actor"), error.to_string(), "for example human:kim")
         })?;
-        if self.text_of("home").is_empty() {
-            self.fill("home", agents::default_home(&self.text_of("store"), environment));
-        }
-        if self.text_of("node").is_empty() {
-            self.fill("node", agents::host_name());
-        }
+        let store = self.given("store");
+        self.fill("home", || agents::default_home(store.as_deref().unwrap_or(""), environment));
+        self.fill("node", agents::host_name);
         let agents = agents::agents(&self, &root)?;
         let daily = daily::daily(&self, &actor)?;
         Ok(Config {
             folder: folder.to_owned(),
             root,
-            store: Some(self.text_of("store")).filter(|store| !store.is_empty()),
+            store,
             actor,
             lifecycle: self.text_of("lifecycle"),
-            project: Some(self.text_of("project")).filter(|name| !name.is_empty()),
-            color: match self.text_of("color").as_str() {
-                "always" => Color::Always,
-                "never" => Color::Never,
-                _ => Color::Auto,
-            },
-            windows: match self.text_of("windows").as_str() {
-                "auto" => Windows::Auto,
-                "tmux" => Windows::Tmux,
-                "tabby" => Windows::Tabby,
-                _ => Windows::None,
-            },
+            project: self.given("project"),
+            color: self.text_of("color").parse().unwrap_or(Color::Auto),
+            windows: self.text_of("windows").parse().unwrap_or(Windows::None),
             is_utf8: environment.is_utf8(),
             is_inside_run: environment.is_inside_run(),
             run: environment.run(),
@@ -351,8 +332,16 @@ impl Layers {
         })
     }
 
-    fn fill(&mut self, key: &str, value: String) {
-        self.0.insert(key.to_owned(), (Raw::Text(value), SettingOrigin::Default));
+    /// Sets a default that depends on more than the file of defaults.
+    fn fill(&mut self, key: &str, value: impl FnOnce() -> String) {
+        if self.given(key).is_none() {
+            self.0.insert(key.to_owned(), (Raw::Text(value()), SettingOrigin::Default));
+        }
+    }
+
+    /// A text that is not empty.
+    fn given(&self, key: &str) -> Option<String> {
+        Some(self.text_of(key)).filter(|text| !text.is_empty())
     }
 
     fn text_of(&self, key: &str) -> String {

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::symbols::Symbols;
 use super::{Exit, Failure, Output, Result, command};
-use crate::config::DOCUMENTED;
+use crate::config::documented;
 use crate::ops::problem::Code;
 
 /// Explain a command or a topic
@@ -86,7 +86,7 @@ JSON lines writes it as its last line.
 ";
 
 fn environment() -> String {
-    let lines = DOCUMENTED.iter().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
+    let lines = documented().into_iter().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
     let lines: String = lines.collect();
     format!(
         "Environment variables\n\n{lines}\nFlags override variables, and variables override files: \

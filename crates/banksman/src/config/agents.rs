@@ -130,7 +130,6 @@ impl Agents {
 
 /// `root` is the base of the project's relative paths.
 pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError> {
-    let text = |key: &str| Some(layers.text_of(key)).filter(|text| !text.is_empty());
     Ok(Agents {
         home: PathBuf::from(layers.text_of("home")),
         node: layers.text_of("node"),
@@ -154,8 +153,8 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
         worktrees: Worktrees {
             path: layers.text_of("worktrees.path"),
             branch: layers.text_of("worktrees.branch"),
-            base: text("worktrees.base"),
-            setup: text("worktrees.setup"),
+            base: layers.given("worktrees.base"),
+            setup: layers.given("worktrees.setup"),
             warn_above: narrow(layers.number("worktrees.warn_above")),
         },
         verify: Verify {
@@ -164,14 +163,16 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
             allowed_paths: layers.list("verify.allowed_paths"),
             denied_paths: layers.list("verify.denied_paths"),
         },
-        workers: workers(layers)?,
+        workers: names(layers, "workers")
+            .map(|name| worker(layers, &name))
+            .collect::<Result<_, _>>()?,
         accounts: names(layers, "accounts")
             .map(|name| {
                 let most = layers.number(&format!("accounts.{name}.max_concurrent"));
                 (name, narrow(most))
             })
             .collect(),
-        evaluator: text("evaluator.worker"),
+        evaluator: layers.given("evaluator.worker"),
         evaluator_timeout: span(layers, "evaluator.timeout"),
         panels: panels(layers, root)?,
         policy: PolicyFile::of(root)?,
@@ -179,13 +180,9 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
     })
 }
 
-fn workers(layers: &Layers) -> Result<Vec<WorkerSetup>, ConfigError> {
-    names(layers, "workers").map(|name| worker(layers, &name)).collect()
-}
-
 fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
     let key = |setting: &str| format!("workers.{name}.{setting}");
-    let text = |setting: &str| Some(layers.text_of(&key(setting))).filter(|text| !text.is_empty());
+    let text = |setting: &str| layers.given(&key(setting));
     let Some(agent) = text("agent") else {
         let message = format!("the worker `{name}` has no agent");
         let hint = format!("add `agent = \"claude\"` or another of {}", keys::AGENTS.join(", "));

@@ -21,15 +21,14 @@ pub struct Daily {
 }
 
 pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily, ConfigError> {
-    let text = |key: &str| Some(layers.text_of(key)).filter(|text| !text.is_empty());
     let human = Actor::human(DEFAULT_OWNER);
-    let name = text("daily.owner");
+    let name = layers.given("daily.owner");
     let own = actor.name.clone().filter(|_| actor.role == human.role);
     let name = name.or(own).unwrap_or_else(|| DEFAULT_OWNER.to_owned());
     let owner = format!("{}:{name}", human.role).parse();
     let owner = owner.map_err(|error: banksman_core::machine::NotAnActor| {
         ConfigError::value(&layers.origin("daily.owner"), error.to_string(), "for example kim")
     })?;
-    let folder = text("daily.folder").map(PathBuf::from);
+    let folder = layers.given("daily.folder").map(PathBuf::from);
     Ok(Daily { folder, owner, settle: span(layers, "daily.settle") })
 }

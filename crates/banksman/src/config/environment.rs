@@ -7,22 +7,16 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::keys::{KEYS, SettingKey};
 use super::{ConfigError, ancestors};
 
-/// The variables that the program reads itself.
+/// Variables that the code names. The list of settings has the others that the program reads.
 pub struct EnvVars;
 
 impl EnvVars {
     pub const STORE: &'static str = "BANKSMAN_STORE";
-    pub const ACTOR: &'static str = "BANKSMAN_ACTOR";
-    pub const LIFECYCLE: &'static str = "BANKSMAN_LIFECYCLE";
-    pub const PROJECT: &'static str = "BANKSMAN_PROJECT";
     pub const BANKSMAN_HOME: &'static str = "BANKSMAN_HOME";
     pub const NODE: &'static str = "BANKSMAN_NODE";
-    pub const COLOR: &'static str = "BANKSMAN_COLOR";
-    pub const SQLITE_BUSY_TIMEOUT: &'static str = "BANKSMAN_SQLITE_BUSY_TIMEOUT";
-    pub const POSTGRES_STATEMENT_TIMEOUT: &'static str = "BANKSMAN_POSTGRES_STATEMENT_TIMEOUT";
-    pub const POSTGRES_CONNECTIONS: &'static str = "BANKSMAN_POSTGRES_CONNECTIONS";
     pub const RUN_FOLDER: &'static str = "BANKSMAN_RUN_FOLDER";
     pub const TOKEN: &'static str = "BANKSMAN_TOKEN";
     pub const RUN: &'static str = "BANKSMAN_RUN";
@@ -40,19 +34,8 @@ impl EnvVars {
     pub const LANG: &'static str = "LANG";
 }
 
-/// Every variable that affects the program, for the manual. Those from `NO_COLOR` on are read by
-/// the libraries that write colours and local times.
-pub const DOCUMENTED: [(&str, &str); 29] = [
-    (EnvVars::STORE, "setting `store`"),
-    (EnvVars::ACTOR, "setting `actor`"),
-    (EnvVars::LIFECYCLE, "setting `lifecycle`"),
-    (EnvVars::PROJECT, "setting `project`"),
-    (EnvVars::BANKSMAN_HOME, "setting `home`"),
-    (EnvVars::NODE, "setting `node`"),
-    (EnvVars::COLOR, "setting `color`"),
-    (EnvVars::SQLITE_BUSY_TIMEOUT, "setting `sqlite.busy_timeout`"),
-    (EnvVars::POSTGRES_STATEMENT_TIMEOUT, "setting `postgres.statement_timeout`"),
-    (EnvVars::POSTGRES_CONNECTIONS, "setting `postgres.connections`"),
+/// What the program reads besides the variables of settings.
+const READ: [(&str, &str); 15] = [
     (EnvVars::RUN_FOLDER, "the folder of the run that `banksman mcp` serves; set for agents"),
     (EnvVars::TOKEN, "set inside an agent's run, where decisions cannot be answered"),
     (EnvVars::RUN, "the same, for every process that a run starts"),
@@ -68,14 +51,24 @@ pub const DOCUMENTED: [(&str, &str); 29] = [
     (EnvVars::LC_ALL, "symbols are ASCII unless the locale is UTF-8"),
     (EnvVars::LC_CTYPE, "the same, if LC_ALL is not set"),
     (EnvVars::LANG, "the same, if LC_CTYPE is not set"),
+];
+
+/// What the libraries read that write colours and local times.
+const READ_BY_LIBRARIES: [(&str, &str); 4] = [
     ("NO_COLOR", "no colours, whatever its value"),
     ("CLICOLOR", "`0` means no colours"),
     ("CLICOLOR_FORCE", "colours even without a terminal"),
     ("TZ", "the time zone of displayed times"),
 ];
 
-/// How many of [`DOCUMENTED`] the program reads itself.
-const READ: usize = 25;
+/// Every variable that affects the program, with its meaning, for the manual.
+pub fn documented() -> impl Iterator<Item = (&'static str, String)> {
+    let setting = |key: &SettingKey| Some((key.env?, format!("setting `{}`", key.name)));
+    let others = READ.iter().chain(&READ_BY_LIBRARIES);
+    KEYS.iter()
+        .filter_map(setting)
+        .chain(others.map(|(name, meaning)| (*name, (*meaning).to_owned())))
+}
 
 /// The variables at the start of the program. Empty ones count as unset.
 #[derive(Debug, Clone, Default)]
@@ -84,10 +77,11 @@ pub struct Environment(BTreeMap<&'static str, String>);
 impl Environment {
     pub fn of_process() -> Result<Self, ConfigError> {
         let mut variables = BTreeMap::new();
-        for (name, _) in &DOCUMENTED[..READ] {
+        let of_settings = KEYS.iter().filter_map(|key| key.env);
+        for name in of_settings.chain(READ.map(|(name, _)| name)) {
             if let Some(value) = env::var_os(name).filter(|value| !value.is_empty()) {
                 let value = value.into_string().map_err(|_| ConfigError::Variable { name })?;
-                variables.insert(*name, value);
+                variables.insert(name, value);
             }
         }
         // Variables can be unset or forged; parent processes cannot.

@@ -39,13 +39,14 @@ pub struct SettingKey {
     pub(super) setting_type: SettingType,
 }
 
-const fn key(
-    name: &'static str,
-    env: Option<&'static str>,
-    flag: Option<&'static str>,
-    setting_type: SettingType,
-) -> SettingKey {
-    SettingKey { name, env, flag, setting_type }
+impl SettingKey {
+    const fn env(self, name: &'static str) -> Self {
+        Self { env: Some(name), ..self }
+    }
+
+    const fn flag(self, flag: &'static str) -> Self {
+        Self { flag: Some(flag), ..self }
+    }
 }
 
 pub const COLORS: &[&str] = &["auto", "always", "never"];
@@ -59,74 +60,65 @@ const MANY: u64 = 10_000;
 /// The maximum token budget.
 const MOST_TOKENS: u64 = 1_000_000_000_000;
 
-const fn plain(name: &'static str, setting_type: SettingType) -> SettingKey {
-    key(name, None, None, setting_type)
+const fn key(name: &'static str, setting_type: SettingType) -> SettingKey {
+    SettingKey { name, env: None, flag: None, setting_type }
 }
 
 /// Every setting, in the order of the listing.
 pub const KEYS: [SettingKey; 52] = [
-    key("store", Some(EnvVars::STORE), Some("--store"), SettingType::Text),
-    key("actor", Some(EnvVars::ACTOR), Some("--as"), SettingType::Text),
-    key("lifecycle", Some(EnvVars::LIFECYCLE), Some("--lifecycle"), SettingType::Text),
-    key("project", Some(EnvVars::PROJECT), Some("--project"), SettingType::Text),
-    key("home", Some(EnvVars::BANKSMAN_HOME), None, SettingType::Text),
-    key("node", Some(EnvVars::NODE), None, SettingType::Text),
-    key("color", Some(EnvVars::COLOR), Some("--color"), SettingType::OneOf(COLORS)),
-    plain("windows", SettingType::OneOf(WINDOWS)),
-    key("sqlite.busy_timeout", Some(EnvVars::SQLITE_BUSY_TIMEOUT), None, SettingType::Time),
-    key(
-        "postgres.statement_timeout",
-        Some(EnvVars::POSTGRES_STATEMENT_TIMEOUT),
-        None,
-        SettingType::Time,
-    ),
-    key(
-        "postgres.connections",
-        Some(EnvVars::POSTGRES_CONNECTIONS),
-        None,
-        SettingType::Whole(1, MOST_CONNECTIONS),
-    ),
-    plain("limits.agents", SettingType::Whole(0, MANY)),
-    plain("limits.total", SettingType::Whole(0, MANY)),
-    plain("limits.lease", SettingType::Time),
-    plain("limits.run", SettingType::Time),
-    plain("limits.idle", SettingType::Time),
-    plain("limits.grace", SettingType::Time),
-    plain("limits.output", SettingType::Whole(1, MANY)),
-    plain("budget.task_runs", SettingType::Whole(0, MANY)),
-    plain("budget.task_tokens", SettingType::Whole(0, MOST_TOKENS)),
-    plain("budget.task_cost", SettingType::Money),
-    plain("budget.task_time", SettingType::Time),
-    plain("budget.day_runs", SettingType::Whole(0, MANY)),
-    plain("budget.day_tokens", SettingType::Whole(0, MOST_TOKENS)),
-    plain("budget.day_cost", SettingType::Money),
-    plain("budget.run_tokens", SettingType::Whole(0, MOST_TOKENS)),
-    plain("budget.run_cost", SettingType::Money),
-    plain("worktrees.path", SettingType::Text),
-    plain("worktrees.branch", SettingType::Text),
-    plain("worktrees.base", SettingType::Text),
-    plain("worktrees.setup", SettingType::Text),
-    plain("worktrees.warn_above", SettingType::Whole(1, MANY)),
-    plain("verify.commands", SettingType::List),
-    plain("verify.timeout", SettingType::Time),
-    plain("verify.allowed_paths", SettingType::List),
-    plain("verify.denied_paths", SettingType::List),
-    plain("evaluator.worker", SettingType::Text),
-    plain("evaluator.timeout", SettingType::Time),
-    plain("panel.reviewers", SettingType::List),
-    plain("panel.registry", SettingType::Text),
-    plain("panel.verdict_timeout", SettingType::Time),
-    plain("panel.retries", SettingType::Whole(0, 2)),
-    plain("panel.first_retry", SettingType::Time),
-    plain("panel.second_retry", SettingType::Time),
-    plain("panel.rounds", SettingType::Whole(0, 10)),
-    plain("panel.reply_timeout", SettingType::Time),
-    plain("panel.round_timeout", SettingType::Time),
-    plain("panel.timeout", SettingType::Time),
-    plain("daily.folder", SettingType::Text),
-    plain("daily.owner", SettingType::Text),
-    plain("daily.settle", SettingType::Time),
-    plain("environment.pass", SettingType::List),
+    key("store", SettingType::Text).env(EnvVars::STORE).flag("--store"),
+    key("actor", SettingType::Text).env("BANKSMAN_ACTOR").flag("--as"),
+    key("lifecycle", SettingType::Text).env("BANKSMAN_LIFECYCLE").flag("--lifecycle"),
+    key("project", SettingType::Text).env("BANKSMAN_PROJECT").flag("--project"),
+    key("home", SettingType::Text).env(EnvVars::BANKSMAN_HOME),
+    key("node", SettingType::Text).env(EnvVars::NODE),
+    key("color", SettingType::OneOf(COLORS)).env("BANKSMAN_COLOR").flag("--color"),
+    key("windows", SettingType::OneOf(WINDOWS)),
+    key("sqlite.busy_timeout", SettingType::Time).env("BANKSMAN_SQLITE_BUSY_TIMEOUT"),
+    key("postgres.statement_timeout", SettingType::Time).env("BANKSMAN_POSTGRES_STATEMENT_TIMEOUT"),
+    key("postgres.connections", SettingType::Whole(1, MOST_CONNECTIONS))
+        .env("BANKSMAN_POSTGRES_CONNECTIONS"),
+    key("limits.agents", SettingType::Whole(0, MANY)),
+    key("limits.total", SettingType::Whole(0, MANY)),
+    key("limits.lease", SettingType::Time),
+    key("limits.run", SettingType::Time),
+    key("limits.idle", SettingType::Time),
+    key("limits.grace", SettingType::Time),
+    key("limits.output", SettingType::Whole(1, MANY)),
+    key("budget.task_runs", SettingType::Whole(0, MANY)),
+    key("budget.task_tokens", SettingType::Whole(0, MOST_TOKENS)),
+    key("budget.task_cost", SettingType::Money),
+    key("budget.task_time", SettingType::Time),
+    key("budget.day_runs", SettingType::Whole(0, MANY)),
+    key("budget.day_tokens", SettingType::Whole(0, MOST_TOKENS)),
+    key("budget.day_cost", SettingType::Money),
+    key("budget.run_tokens", SettingType::Whole(0, MOST_TOKENS)),
+    key("budget.run_cost", SettingType::Money),
+    key("worktrees.path", SettingType::Text),
+    key("worktrees.branch", SettingType::Text),
+    key("worktrees.base", SettingType::Text),
+    key("worktrees.setup", SettingType::Text),
+    key("worktrees.warn_above", SettingType::Whole(1, MANY)),
+    key("verify.commands", SettingType::List),
+    key("verify.timeout", SettingType::Time),
+    key("verify.allowed_paths", SettingType::List),
+    key("verify.denied_paths", SettingType::List),
+    key("evaluator.worker", SettingType::Text),
+    key("evaluator.timeout", SettingType::Time),
+    key("panel.reviewers", SettingType::List),
+    key("panel.registry", SettingType::Text),
+    key("panel.verdict_timeout", SettingType::Time),
+    key("panel.retries", SettingType::Whole(0, 2)),
+    key("panel.first_retry", SettingType::Time),
+    key("panel.second_retry", SettingType::Time),
+    key("panel.rounds", SettingType::Whole(0, 10)),
+    key("panel.reply_timeout", SettingType::Time),
+    key("panel.round_timeout", SettingType::Time),
+    key("panel.timeout", SettingType::Time),
+    key("daily.folder", SettingType::Text),
+    key("daily.owner", SettingType::Text),
+    key("daily.settle", SettingType::Time),
+    key("environment.pass", SettingType::List),
 ];
 
 /// Tables whose entries users name, and the settings of each entry.

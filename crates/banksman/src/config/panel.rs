@@ -109,10 +109,7 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, Config
 }
 
 fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer, ConfigError> {
-    let own = |setting: &str| {
-        let text = layers.text_of(&format!("reviewers.{name}.{setting}"));
-        Some(text).filter(|text| !text.is_empty())
-    };
+    let own = |setting: &str| layers.given(&format!("reviewers.{name}.{setting}"));
     let brief = match own("brief") {
         Some(brief) => brief,
         None => {
@@ -127,10 +124,7 @@ fn specialists(
     root: &Path,
     reviewers: &[Reviewer],
 ) -> Result<Vec<Specialist>, ConfigError> {
-    let path = layers.text_of("panel.registry");
-    if path.is_empty() {
-        return Ok(Vec::new());
-    }
+    let Some(path) = layers.given("panel.registry") else { return Ok(Vec::new()) };
     let path = root.join(path);
     let Some(text) = layer::read(&path)? else { return Ok(Vec::new()) };
     let specialists = registry::read(&text).map_err(|problem| {
