@@ -78,6 +78,8 @@ impl ConfigError {
     }
 }
 
+type Result<T, E = ConfigError> = std::result::Result<T, E>;
+
 /// Settings given as flags, by key.
 pub type Flags = BTreeMap<&'static str, String>;
 
@@ -184,11 +186,7 @@ impl Config {
 }
 
 /// Combines all settings for a program that was started in `folder`.
-pub fn resolve(
-    flags: &Flags,
-    environment: &Environment,
-    folder: &Path,
-) -> Result<Config, ConfigError> {
+pub fn resolve(flags: &Flags, environment: &Environment, folder: &Path) -> Result<Config> {
     let root = root_of(folder);
     let mut layers = Layers::defaults()?;
     let mut sources = sources(environment, &root);
@@ -226,7 +224,7 @@ fn sources(environment: &Environment, root: &Path) -> Vec<ConfigFile> {
 struct Layers(BTreeMap<String, (Raw, SettingOrigin)>);
 
 impl Layers {
-    fn defaults() -> Result<Self, ConfigError> {
+    fn defaults() -> Result<Self> {
         let given = layer::parse(DEFAULTS, "default-config.toml")?;
         Ok(Self(
             given
@@ -241,7 +239,7 @@ impl Layers {
         source: &ConfigFile,
         root: &Path,
         environment: &Environment,
-    ) -> Result<bool, ConfigError> {
+    ) -> Result<bool> {
         let Some(text) = layer::read(&source.path)? else { return Ok(false) };
         let base = if source.scope == "project" { Some(root) } else { source.path.parent() };
         for given in layer::parse(&text, &source.path.display().to_string())? {
@@ -258,11 +256,7 @@ impl Layers {
     }
 
     /// A flag overrides a variable.
-    fn environment_and_flags(
-        &mut self,
-        environment: &Environment,
-        flags: &Flags,
-    ) -> Result<(), ConfigError> {
+    fn environment_and_flags(&mut self, environment: &Environment, flags: &Flags) -> Result<()> {
         for key in &KEYS {
             let of_env = |name| Some((environment.get(name)?, SettingOrigin::Env(name)));
             let of_flag = |flag| Some((flags.get(key.name)?.as_str(), SettingOrigin::Flag(flag)));
@@ -272,12 +266,7 @@ impl Layers {
         Ok(())
     }
 
-    fn text(
-        &mut self,
-        key: &SettingKey,
-        text: &str,
-        origin: SettingOrigin,
-    ) -> Result<(), ConfigError> {
+    fn text(&mut self, key: &SettingKey, text: &str, origin: SettingOrigin) -> Result<()> {
         let raw = Raw::Text(text.to_owned());
         key.setting_type.check(&raw).map_err(|message| {
             ConfigError::value(
@@ -296,7 +285,7 @@ impl Layers {
         folder: &Path,
         root: PathBuf,
         sources: Vec<ConfigFile>,
-    ) -> Result<Config, ConfigError> {
+    ) -> Result<Config> {
         self.fill("store", || default_store(environment));
         self.fill("actor", || default_actor(environment));
         let actor = self.text_of("actor").parse();

@@ -86,7 +86,7 @@ JSON lines writes it as its last line.
 ";
 
 fn environment() -> String {
-    let lines = documented().into_iter().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
+    let lines = documented().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
     let lines: String = lines.collect();
     format!(
         "Environment variables\n\n{lines}\nFlags override variables, and variables override files: \

@@ -12,7 +12,7 @@ use super::environment::EnvVars as Var;
 use super::keys::{self, Raw};
 use super::panel::{Panels, panels};
 use super::policy::PolicyFile;
-use super::{ConfigError, Environment, Layers};
+use super::{ConfigError, Environment, Layers, Result};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agents {
@@ -129,7 +129,7 @@ impl Agents {
 }
 
 /// `root` is the base of the project's relative paths.
-pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError> {
+pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
     Ok(Agents {
         home: PathBuf::from(layers.text_of("home")),
         node: layers.text_of("node"),
@@ -180,7 +180,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents, ConfigError
     })
 }
 
-fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup, ConfigError> {
+fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
     let key = |setting: &str| format!("workers.{name}.{setting}");
     let text = |setting: &str| layers.given(&key(setting));
     let Some(agent) = text("agent") else {

@@ -6,7 +6,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::Span;
 
 use super::agents::span;
-use super::{ConfigError, Layers};
+use super::{ConfigError, Layers, Result};
 
 /// The name behind the answers if there is no other.
 const DEFAULT_OWNER: &str = "daily note";
@@ -20,7 +20,7 @@ pub struct Daily {
     pub settle: Span,
 }
 
-pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily, ConfigError> {
+pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily> {
     let human = Actor::human(DEFAULT_OWNER);
     let name = layers.given("daily.owner");
     let own = actor.name.clone().filter(|_| actor.role == human.role);

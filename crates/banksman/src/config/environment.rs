@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::keys::{KEYS, SettingKey};
-use super::{ConfigError, ancestors};
+use super::{ConfigError, Result, ancestors};
 
 /// Variables that the code names. The list of settings has the others that the program reads.
 pub struct EnvVars;
@@ -75,7 +75,7 @@ pub fn documented() -> impl Iterator<Item = (&'static str, String)> {
 pub struct Environment(BTreeMap<&'static str, String>);
 
 impl Environment {
-    pub fn of_process() -> Result<Self, ConfigError> {
+    pub fn of_process() -> Result<Self> {
         let mut variables = BTreeMap::new();
         let of_settings = KEYS.iter().filter_map(|key| key.env);
         for name in of_settings.chain(READ.map(|(name, _)| name)) {

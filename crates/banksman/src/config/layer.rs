@@ -8,7 +8,7 @@ use banksman_core::lifecycle::problem::suggestion;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::keys::{KEYS, NAMED, RENAMED, Raw, setting_type};
-use super::{ConfigError, LIFECYCLES};
+use super::{ConfigError, LIFECYCLES, Result};
 
 /// Far more than a person writes.
 const FILE_BYTES: u64 = 1024 * 1024;
@@ -22,7 +22,7 @@ pub(super) struct ParsedSetting {
 }
 
 /// The text of a file; `None` if it does not exist.
-pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
+pub(super) fn read(path: &Path) -> Result<Option<String>> {
     let failed = |source| ConfigError::Read { path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
 }
 
 /// Parses a text; `origin` names it in messages.
-pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<ParsedSetting>, ConfigError> {
+pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<ParsedSetting>> {
     let document = Document::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         let hint = "settings files are TOML: `key = \"value\"`, tables as `[name]`";
@@ -66,7 +66,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Names have at most four parts, which limits the depth.
-    fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<(), ConfigError> {
+    fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<()> {
         for (name, item) in table.iter() {
             let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
             let span = table.key(name).and_then(toml_edit::Key::span).or_else(|| item.span());
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn setting(&mut self, key: &str, item: &Item, line: usize) -> Result<(), ConfigError> {
+    fn setting(&mut self, key: &str, item: &Item, line: usize) -> Result<()> {
         let key = RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| *new);
         let place = format!("{}:{line}", self.origin);
         let of_lifecycle =

@@ -8,7 +8,7 @@ use banksman_core::panel::registry::{self, Reviewer, Specialist, is_name};
 use banksman_core::time::Span;
 
 use super::agents::{names, narrow, span};
-use super::{ConfigError, Layers, layer};
+use super::{ConfigError, Layers, Result, layer};
 use crate::prompts::{PromptError, Prompts, built_in_brief};
 
 /// The brief of a reviewer without one.
@@ -47,7 +47,7 @@ impl Panels {
     }
 }
 
-pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError> {
+pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels> {
     let prompts = Prompts::of_project(root);
     let reviewers = reviewers(layers, &prompts)?;
     let mut specialists = specialists(layers, root, &reviewers)?;
@@ -70,7 +70,7 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels, ConfigError
 }
 
 /// The reviewers that the settings or their own prompt files describe.
-fn named(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, ConfigError> {
+fn named(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>> {
     let mut all: Vec<String> = names(layers, "reviewers").collect();
     all.extend(prompts.reviewers().map_err(config_error)?);
     all.sort();
@@ -88,7 +88,7 @@ fn config_error(error: PromptError) -> ConfigError {
     }
 }
 
-fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, ConfigError> {
+fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>> {
     let names = layers.list("panel.reviewers");
     let wrong = |message: String| {
         let hint = "for example [\"custodiet\", \"critic\"]";
@@ -108,7 +108,7 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>, Config
     names.into_iter().map(|name| reviewer(layers, prompts, name)).collect()
 }
 
-fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer, ConfigError> {
+fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer> {
     let own = |setting: &str| layers.given(&format!("reviewers.{name}.{setting}"));
     let brief = match own("brief") {
         Some(brief) => brief,
@@ -119,11 +119,7 @@ fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer
     Ok(Reviewer { brief, model: own("model"), name })
 }
 
-fn specialists(
-    layers: &Layers,
-    root: &Path,
-    reviewers: &[Reviewer],
-) -> Result<Vec<Specialist>, ConfigError> {
+fn specialists(layers: &Layers, root: &Path, reviewers: &[Reviewer]) -> Result<Vec<Specialist>> {
     let Some(path) = layers.given("panel.registry") else { return Ok(Vec::new()) };
     let path = root.join(path);
     let Some(text) = layer::read(&path)? else { return Ok(Vec::new()) };

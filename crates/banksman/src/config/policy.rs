@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::policy::{self, Policy};
 
-use super::{ConfigError, FOLDER, layer};
+use super::{FOLDER, Result, layer};
 
 const FILE: &str = "policy.yaml";
 
@@ -33,7 +33,7 @@ impl PartialEq for PolicyFile {
 }
 
 impl PolicyFile {
-    pub(super) fn of(root: &Path) -> Result<Self, ConfigError> {
+    pub(super) fn of(root: &Path) -> Result<Self> {
         let path = root.join(FOLDER).join(FILE);
         let text = layer::read(&path)?;
         Ok(Self { path, text, ..Self::default() })

@@ -5,7 +5,7 @@ use banksman_core::time::Instant;
 use super::conn::{DbError, Row};
 use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 /// Accounts that one query reads.
 pub(super) const ACCOUNTS: i64 = 1_000;
@@ -33,12 +33,12 @@ pub struct PauseRequest {
 }
 
 impl Store {
-    pub fn accounts(&self) -> Result<Vec<(String, AccountRow)>, StoreError> {
+    pub fn accounts(&self) -> Result<Vec<(String, AccountRow)>> {
         self.rows(sql::ACCOUNTS, &params![ACCOUNTS], account)
     }
 
     /// Ends a pause for a person, without a probe. Returns whether the account has a row.
-    pub fn resume_account(&self, name: &str) -> Result<bool, StoreError> {
+    pub fn resume_account(&self, name: &str) -> Result<bool> {
         let name = params![name];
         self.write(move |tx| {
             tx.notify();
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Ends the pauses that are due, each once, with a notice. Then one run probes the account.
-    pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>, StoreError> {
+    pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>> {
         self.write(move |tx| {
             let mut names: Vec<String> =
                 tx.all(sql::END_PAUSES, &params![now], |row| row.get(0))?;
@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-pub(super) fn pause(tx: &mut Tx<'_>, pause: &PauseRequest) -> Result<(), StoreError> {
+pub(super) fn pause(tx: &mut Tx<'_>, pause: &PauseRequest) -> Result<()> {
     let reason: String = pause.reason.chars().take(REASON_CHARS).collect();
     tx.write(sql::PAUSE_ACCOUNT, &params![&pause.account, pause.until, reason, pause.hits])
 }

@@ -26,7 +26,7 @@ use super::notices::{NewNotice, write_notice};
 use super::row::{Stored, changing, json};
 use super::spent::end_run;
 use super::tx::{Tx, params, unless_damaged};
-use super::{Store, StoreError, query, sql};
+use super::{Result, Store, StoreError, query, sql};
 
 /// Makes a request repeatable: the second time returns the first answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct Applied {
 }
 
 impl Store {
-    pub fn add(&self, add: Add, now: Instant) -> Result<Applied, StoreError> {
+    pub fn add(&self, add: Add, now: Instant) -> Result<Applied> {
         let applied = self.write_keyed(move |tx| add_in(tx, &add, now))?;
         // The answer to a repeated request has the lifecycle of the task, which may be an older one.
         self.definitions.remember(&applied.stored.lifecycle);
@@ -90,7 +90,7 @@ impl Store {
         event: Event,
         key: Option<IdempotencyKey>,
         now: Instant,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Applied> {
         self.apply_telling(id, event, key, now, |_| None)
     }
 
@@ -103,7 +103,7 @@ impl Store {
         key: Option<IdempotencyKey>,
         now: Instant,
         tell: impl Fn(&Applied) -> Option<NewNotice> + Clone + Send + 'static,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Applied> {
         self.fenced(id, epoch_of(&event), now, move |tx| {
             let old = tx.load_for_update(id)?;
             if let Some(replay) = replay(tx, key.as_ref())? {
@@ -123,8 +123,8 @@ impl Store {
         id: TaskId,
         epoch: Option<i64>,
         now: Instant,
-        job: impl FnMut(&mut Tx<'_>) -> Result<Applied, StoreError> + Clone + Send + 'static,
-    ) -> Result<Applied, StoreError> {
+        job: impl FnMut(&mut Tx<'_>) -> Result<Applied> + Clone + Send + 'static,
+    ) -> Result<Applied> {
         let applied = self.write_keyed(job);
         if let (Err(StoreError::Rejected(rejected)), Some(epoch)) = (&applied, epoch)
             && rejected.why == RejectReason::StaleLease
@@ -154,7 +154,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
     }
 }
 
-pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied, StoreError> {
+pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied> {
     if let Some(mut replay) = replay(tx, add.key.as_ref())? {
         let task = &mut replay.stored.task;
         task.body = query::body(tx, task.id)?;
@@ -175,8 +175,8 @@ pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied
 }
 
 /// Counts the needs that are not done, and locks them until the transaction ends.
-fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64, StoreError> {
-    let mut lock = |needed: TaskId| -> Result<bool, StoreError> {
+fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64> {
+    let mut lock = |needed: TaskId| -> Result<bool> {
         let kind: Option<String> = tx.value(sql::NEEDED_TASK, &params![needed])?;
         Ok(kind.ok_or(StoreError::NoTask(needed))? == StateKind::Done.as_str())
     };
@@ -192,12 +192,7 @@ fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64, StoreError> {
     Ok(open)
 }
 
-fn insert(
-    tx: &mut Tx<'_>,
-    add: &Add,
-    step: TaskUpdate,
-    now: Instant,
-) -> Result<Applied, StoreError> {
+fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<Applied> {
     let (task, lifecycle) = (&step.task, &add.definition.lifecycle);
     machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
     let entry = entry(&step, add.key.as_ref(), &GENESIS, now);
@@ -247,10 +242,7 @@ fn bug(task: TaskId, broken: Broken) -> StoreError {
 }
 
 /// The answer to an earlier request with this key: the task as it was then.
-pub(super) fn replay(
-    tx: &mut Tx<'_>,
-    key: Option<&IdempotencyKey>,
-) -> Result<Option<Applied>, StoreError> {
+pub(super) fn replay(tx: &mut Tx<'_>, key: Option<&IdempotencyKey>) -> Result<Option<Applied>> {
     let Some(key) = key else { return Ok(None) };
     let rows = tx.query(sql::KEY, &params![&key.text])?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -276,7 +268,7 @@ pub(super) fn apply_to(
     event: &Event,
     key: Option<&IdempotencyKey>,
     now: Instant,
-) -> Result<Applied, StoreError> {
+) -> Result<Applied> {
     match machine::step(&old.lifecycle, &old.task, event, now)? {
         StepResult::Step(step) => save_if_version(tx, (old, event), *step, key, now),
         StepResult::Later(due) => {
@@ -298,7 +290,7 @@ pub(super) fn apply_with_body(
     event: &Event,
     body: &str,
     now: Instant,
-) -> Result<Applied, StoreError> {
+) -> Result<Applied> {
     let StepResult::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
         return apply_to(tx, old, event, None, now);
     };
@@ -316,7 +308,7 @@ pub(super) fn save_if_version(
     step: TaskUpdate,
     key: Option<&IdempotencyKey>,
     now: Instant,
-) -> Result<Applied, StoreError> {
+) -> Result<Applied> {
     let lifecycle = old.lifecycle;
     let task = &step.task;
     check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
@@ -350,12 +342,7 @@ fn entry(
 }
 
 /// Updates the tasks that wait for one that is done, or no longer done.
-fn update_waiting(
-    tx: &mut Tx<'_>,
-    done: TaskId,
-    more: i64,
-    now: Instant,
-) -> Result<(), StoreError> {
+fn update_waiting(tx: &mut Tx<'_>, done: TaskId, more: i64, now: Instant) -> Result<()> {
     for row in tx.query(sql::WAITING_FOR, &params![done])? {
         // A damaged task must not stop the task that it waits for; `check` names it.
         let Some(waiting) = unless_damaged(tx.load_for_update(row.get(0)?))? else { continue };

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::conn::Row;
 use super::row::{damage_of, json};
 use super::tx::{Tx, params};
-use super::{StoreError, sql};
+use super::{Result, StoreError, sql};
 
 /// The previous hash of a task's first record.
 pub(super) const GENESIS: [u8; 32] = [0; 32];
@@ -66,7 +66,7 @@ impl HistoryEntry {
         hash.finalize().to_vec()
     }
 
-    pub(super) fn insert(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    pub(super) fn insert(&self, tx: &mut Tx<'_>) -> Result<()> {
         let record = &self.record;
         let columns = params![
             self.task,
@@ -85,11 +85,11 @@ impl HistoryEntry {
     }
 
     /// Reads the columns of `sql::HISTORY`.
-    pub(super) fn read(task: TaskId, row: &Row) -> Result<Self, StoreError> {
+    pub(super) fn read(task: TaskId, row: &Row) -> Result<Self> {
         Self::read_columns(task, row).map_err(|error| damage_of(task, error))
     }
 
-    fn read_columns(task: TaskId, row: &Row) -> Result<Self, StoreError> {
+    fn read_columns(task: TaskId, row: &Row) -> Result<Self> {
         let seq = row.int(0)?;
         let corrupt =
             |what: &str| StoreError::Corrupt { task, what: format!("record {seq} {what}") };

@@ -7,7 +7,7 @@ use banksman_core::time::{Instant, Span};
 use super::conn::{DbError, Row, Value};
 use super::spent::used;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 /// Batches that one query reads.
 pub(super) const BATCHES: i64 = 1_000;
@@ -78,13 +78,13 @@ impl BudgetChange {
 
 impl Store {
     /// Adds a batch; an existing one does not change.
-    pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<(), StoreError> {
+    pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<()> {
         let columns = params![name, concurrency.max(1), now];
         self.write(move |tx| tx.write(sql::INSERT_BATCH, &columns))
     }
 
     /// Changes a batch, and returns whether it exists.
-    pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool, StoreError> {
+    pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool> {
         let name = name.to_owned();
         self.write(move |tx| {
             let columns = params![&name, change.concurrency.map(|most| most.max(1)), change.paused];
@@ -100,11 +100,11 @@ impl Store {
     }
 
     /// Whether the batch of a task, if it has one, is paused.
-    pub fn is_paused(&self, batch: Option<&str>) -> Result<bool, StoreError> {
+    pub fn is_paused(&self, batch: Option<&str>) -> Result<bool> {
         self.read(|tx| is_paused(tx, batch))
     }
 
-    pub fn batches(&self) -> Result<Vec<Batch>, StoreError> {
+    pub fn batches(&self) -> Result<Vec<Batch>> {
         self.read(batches)
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn set_budget_if(
     name: &str,
     before: &Budget,
     after: &Budget,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let mut columns = vec![name.into()];
     columns.extend([after, before].into_iter().flat_map(bounds));
     tx.write(sql::SET_BATCH_BUDGET, &columns)
@@ -128,11 +128,11 @@ fn bounds(budget: &Budget) -> [Value; 4] {
 }
 
 /// Every batch that has tasks has a row, because the queue is read batch by batch.
-pub(super) fn ensure_batch(tx: &mut Tx<'_>, name: &str, now: Instant) -> Result<(), StoreError> {
+pub(super) fn ensure_batch(tx: &mut Tx<'_>, name: &str, now: Instant) -> Result<()> {
     tx.write(sql::INSERT_BATCH, &params![name, BATCH_CONCURRENCY, now])
 }
 
-pub(super) fn batches(tx: &mut Tx<'_>) -> Result<Vec<Batch>, StoreError> {
+pub(super) fn batches(tx: &mut Tx<'_>) -> Result<Vec<Batch>> {
     tx.all(sql::BATCHES, &params![BATCHES], |row| {
         Ok::<_, DbError>(Batch {
             name: row.get(0)?,
@@ -158,7 +158,7 @@ pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, DbError> {
     })
 }
 
-pub(super) fn is_paused(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool, StoreError> {
+pub(super) fn is_paused(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool> {
     let Some(batch) = batch else { return Ok(false) };
     tx.has(sql::PAUSED_BATCH, &params![batch])
 }

@@ -21,13 +21,13 @@ use super::row::json;
 use super::spent::{batch_scope, day_scope, day_used, scope_name};
 use super::switches::is_paused;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 impl Store {
     /// The facts about every budget that is used up while tasks wait for it or that has an open
     /// request. While everything is paused, no task waits for a budget, nor does one of a paused
     /// batch.
-    pub fn budgets(&self, day: &Budget, now: Instant) -> Result<Vec<BudgetFacts>, StoreError> {
+    pub fn budgets(&self, day: &Budget, now: Instant) -> Result<Vec<BudgetFacts>> {
         self.read(|tx| {
             let params = params![BATCHES];
             let open: Vec<String> = tx.all(sql::OPEN_BUDGET_REQUESTS, &params, |row| row.get(0))?;
@@ -59,7 +59,7 @@ impl Store {
         facts: &BudgetFacts,
         add: Add,
         now: Instant,
-    ) -> Result<Option<TaskId>, StoreError> {
+    ) -> Result<Option<TaskId>> {
         let scope = scope_name(&facts.scope, now);
         let (after, requests) = (facts.requests.number, &facts.requests);
         let granted = requests.last_granted().map(|granted| granted.task);
@@ -83,7 +83,7 @@ impl Store {
         request: TaskId,
         (from, to): (Budget, Budget),
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let batch = batch.to_owned();
         self.write(move |tx| {
             let asked = tx.load_for_update(request)?;
@@ -99,11 +99,7 @@ impl Store {
     }
 
     /// The open request about a budget.
-    pub fn open_budget_request(
-        &self,
-        scope: &BudgetScope,
-        now: Instant,
-    ) -> Result<Option<TaskId>, StoreError> {
+    pub fn open_budget_request(&self, scope: &BudgetScope, now: Instant) -> Result<Option<TaskId>> {
         self.read(|tx| {
             let requests = requests(tx, &scope_name(scope, now))?;
             Ok(requests.latest.filter(BudgetRequest::is_open).map(|latest| latest.task))
@@ -112,7 +108,7 @@ impl Store {
 }
 
 /// What was used on a day, including the runs under way.
-pub(super) fn day_with_open_runs(tx: &mut Tx<'_>, now: Instant) -> Result<Used, StoreError> {
+pub(super) fn day_with_open_runs(tx: &mut Tx<'_>, now: Instant) -> Result<Used> {
     let under_way = saturating_u32(tx.count(sql::COUNT_OPEN_RUNS, &[])?);
     Ok(day_used(tx, now)?.with_runs(under_way))
 }
@@ -124,7 +120,7 @@ pub(super) fn day_budget(
     budget: Budget,
     used: &Used,
     now: Instant,
-) -> Result<Budget, StoreError> {
+) -> Result<Budget> {
     if !budget.is_used_up(used) {
         return Ok(budget);
     }
@@ -133,11 +129,7 @@ pub(super) fn day_budget(
 
 /// The facts about the budget of a scope. Tasks are counted only if the configured limit is used
 /// up.
-fn facts(
-    tx: &mut Tx<'_>,
-    scope_name: &str,
-    (day, now): (&Budget, Instant),
-) -> Result<BudgetFacts, StoreError> {
+fn facts(tx: &mut Tx<'_>, scope_name: &str, (day, now): (&Budget, Instant)) -> Result<BudgetFacts> {
     let (scope, limit, used, count, params) = match scope_name.strip_prefix(&batch_scope("")) {
         Some(name) => {
             let batch = tx.first(sql::BATCH_LOAD, &params![name], batch_load)?;
@@ -160,7 +152,7 @@ fn facts(
     Ok(BudgetFacts { scope, limit, used, waiting, requests })
 }
 
-fn batch_used(tx: &mut Tx<'_>, name: &str, batch: &BatchLoad) -> Result<Used, StoreError> {
+fn batch_used(tx: &mut Tx<'_>, name: &str, batch: &BatchLoad) -> Result<Used> {
     let under_way = match batch.budget.runs {
         Some(_) => saturating_u32(tx.count(sql::COUNT_RUNNING_OF_BATCH, &params![name])?),
         None => 0,
@@ -169,7 +161,7 @@ fn batch_used(tx: &mut Tx<'_>, name: &str, batch: &BatchLoad) -> Result<Used, St
 }
 
 /// The requests about a scope.
-fn requests(tx: &mut Tx<'_>, scope: &str) -> Result<RequestLog, StoreError> {
+fn requests(tx: &mut Tx<'_>, scope: &str) -> Result<RequestLog> {
     let rows = tx.query(sql::BUDGET_REQUEST, &params![scope])?;
     let Some(row) = rows.first() else { return Ok(RequestLog::default()) };
     Ok(RequestLog {
@@ -182,11 +174,7 @@ fn requests(tx: &mut Tx<'_>, scope: &str) -> Result<RequestLog, StoreError> {
 }
 
 /// Reads one request; none for a damaged one, which grants nothing and must not stop the turn.
-fn request(
-    tx: &mut Tx<'_>,
-    task: Option<TaskId>,
-    applied: bool,
-) -> Result<Option<BudgetRequest>, StoreError> {
+fn request(tx: &mut Tx<'_>, task: Option<TaskId>, applied: bool) -> Result<Option<BudgetRequest>> {
     let Some(task) = task else { return Ok(None) };
     let rows = tx.query(sql::TASK, &params![task])?;
     let Some(row) = rows.first() else { return Ok(None) };

@@ -13,7 +13,7 @@ use super::notices::{NewNotice, write_notice};
 use super::query::{Progress, ranges};
 use super::row::Stored;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// One of several tasks that are added together. It names tasks before it by their index in the
 /// list.
@@ -44,11 +44,7 @@ impl ChildCounts {
 
 impl Store {
     /// Adds all of them or none. With a key on each, a repeated call returns the same tasks.
-    pub fn add_children(
-        &self,
-        children: &[NewChild],
-        now: Instant,
-    ) -> Result<Vec<Applied>, StoreError> {
+    pub fn add_children(&self, children: &[NewChild], now: Instant) -> Result<Vec<Applied>> {
         let list = children.to_vec();
         let added = self.write(move |tx| add_all(tx, &list, now))?;
         for applied in &added {
@@ -64,7 +60,7 @@ impl Store {
         events: &[(TaskId, Event)],
         notice: Option<NewNotice>,
         now: Instant,
-    ) -> Result<Vec<Result<Applied, Rejected>>, StoreError> {
+    ) -> Result<Vec<Result<Applied, Rejected>>> {
         let mut events = events.to_vec();
         // Every writer that locks several rows locks them in this order.
         events.sort_by_key(|(id, _)| *id);
@@ -87,7 +83,7 @@ impl Store {
 
     /// Removes this child as a blocker: its siblings no longer wait for it. Returns how many
     /// waited.
-    pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize, StoreError> {
+    pub fn leave_out(&self, child: TaskId, now: Instant) -> Result<usize> {
         self.write(move |tx| {
             let parent = tx.load_for_update(child)?.task.parent;
             let mut freed = 0;
@@ -109,11 +105,11 @@ impl Store {
     }
 
     /// Tasks with children, the latest first.
-    pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+    pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>> {
         self.rows(sql::PARENTS, &params![at_most], |row| row.get(0))
     }
 
-    pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts, StoreError> {
+    pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts> {
         let counts = self.row(sql::COUNT_CHILDREN, &params![parent], |row| {
             let (all, done) = (row.int(0)?, row.int(1)?);
             Ok::<_, DbError>(ChildCounts {
@@ -127,7 +123,7 @@ impl Store {
     }
 
     /// The progress of those of the given tasks that have children. Reviews are not counted.
-    pub fn progress(&self, of: &[TaskId]) -> Result<BTreeMap<TaskId, Progress>, StoreError> {
+    pub fn progress(&self, of: &[TaskId]) -> Result<BTreeMap<TaskId, Progress>> {
         self.read(|tx| {
             let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
             for range in ranges(of) {
@@ -146,18 +142,18 @@ impl Store {
     }
 
     /// Tasks with children that have not ended, the latest first.
-    pub fn open_parents(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+    pub fn open_parents(&self, at_most: i64) -> Result<Vec<TaskId>> {
         self.rows(sql::OPEN_PARENTS, &params![at_most], |row| row.get(0))
     }
 
     /// The children of a task in the order in which they were added, without their bodies. A damaged
     /// one is left out, so that it does not hide the others; `check` names it.
-    pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
+    pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>> {
         self.read(|tx| tx.readable_tasks(sql::PARTS, &params![parent]))
     }
 
     /// The same for decisions that need every child. A damaged one is an error that names it.
-    pub fn all_children(&self, parent: TaskId) -> Result<Vec<Stored>, StoreError> {
+    pub fn all_children(&self, parent: TaskId) -> Result<Vec<Stored>> {
         self.read(|tx| {
             let rows = tx.query(sql::PARTS, &params![parent])?;
             rows.iter().map(|row| tx.task(row)).collect()
@@ -165,7 +161,7 @@ impl Store {
     }
 
     /// Waiting children of any task.
-    pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>, StoreError> {
+    pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>> {
         self.read(|tx| tx.readable_tasks(sql::WAITING_CHILDREN, &params![at_most]))
     }
 
@@ -175,7 +171,7 @@ impl Store {
         &self,
         parent: TaskId,
         known: &mut BTreeMap<TaskId, Stored>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mark = |row: &Row| Ok::<_, DbError>((row.get(0)?, (row.int(1)?, row.int(2)?)));
         for (id, mark) in self.rows(sql::MARKS_OF_CHILDREN, &params![parent], mark)? {
             let old = known.get(&id).map(|child| (child.task.version, child.task.open_needs));
@@ -187,10 +183,7 @@ impl Store {
     }
 
     /// What each child of a task needs, among all tasks.
-    pub fn needs_of_children(
-        &self,
-        parent: TaskId,
-    ) -> Result<BTreeMap<TaskId, Vec<TaskId>>, StoreError> {
+    pub fn needs_of_children(&self, parent: TaskId) -> Result<BTreeMap<TaskId, Vec<TaskId>>> {
         self.read(|tx| {
             let mut needs: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
             for row in tx.query(sql::NEEDS_OF_CHILDREN, &params![parent])? {
@@ -201,11 +194,7 @@ impl Store {
     }
 }
 
-fn add_all(
-    tx: &mut Tx<'_>,
-    children: &[NewChild],
-    now: Instant,
-) -> Result<Vec<Applied>, StoreError> {
+fn add_all(tx: &mut Tx<'_>, children: &[NewChild], now: Instant) -> Result<Vec<Applied>> {
     let mut added: Vec<Applied> = Vec::with_capacity(children.len());
     for child in children {
         let mut add = child.add.clone();

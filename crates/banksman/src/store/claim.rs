@@ -17,7 +17,7 @@ use super::conn::{Dialect, Row};
 use super::grants::budget_of;
 use super::row::{Stored, is_damage, json, queue_place};
 use super::tx::{Tx, checked, params, unless_damaged};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// Queued tasks that one walk looks at. Tasks behind them wait for another worker.
 pub(super) const LOOK: i64 = 1_000;
@@ -52,11 +52,7 @@ pub struct Claimed {
 impl Store {
     /// Claims the first task that this worker may take; `None` if there is none. Pauses, full
     /// batches and used-up budgets apply as they do to `dispatch`.
-    pub fn claim(
-        &self,
-        request: ClaimRequest,
-        now: Instant,
-    ) -> Result<Option<Claimed>, StoreError> {
+    pub fn claim(&self, request: ClaimRequest, now: Instant) -> Result<Option<Claimed>> {
         self.write(move |tx| claim_in(tx, &request, now))
     }
 }
@@ -76,7 +72,7 @@ impl Queue {
     }
 
     /// The next tasks; none at the end of the queue, or after [`LOOK`] of them.
-    pub(super) fn next(&mut self, tx: &mut Tx<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn next(&mut self, tx: &mut Tx<'_>) -> Result<Vec<Row>> {
         if self.ended || self.looked >= LOOK {
             return Ok(Vec::new());
         }
@@ -89,7 +85,7 @@ impl Queue {
         Ok(rows)
     }
 
-    fn passed(&mut self, last: &Row, looked: i64) -> Result<(), StoreError> {
+    fn passed(&mut self, last: &Row, looked: i64) -> Result<()> {
         self.after = queue_place(last)?;
         self.looked += looked;
         self.page = PAGE;
@@ -97,11 +93,7 @@ impl Queue {
     }
 }
 
-fn claim_in(
-    tx: &mut Tx<'_>,
-    request: &ClaimRequest,
-    now: Instant,
-) -> Result<Option<Claimed>, StoreError> {
+fn claim_in(tx: &mut Tx<'_>, request: &ClaimRequest, now: Instant) -> Result<Option<Claimed>> {
     let mut rows = tx.query(sql::QUEUE_HEAD, &[])?;
     let Some(head) = rows.first() else { return Ok(None) };
     let (is_paused, is_held) = head_flags(head)?;
@@ -143,12 +135,12 @@ fn claim_in(
 
 /// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
 /// whether the task's batch may not start another run.
-fn head_flags(head: &Row) -> Result<(bool, bool), StoreError> {
+fn head_flags(head: &Row) -> Result<(bool, bool)> {
     const PAUSED: usize = 30;
     Ok((head.get::<Option<bool>>(PAUSED)?.unwrap_or(false), head.get(PAUSED + 1)?))
 }
 
-fn is_day_used_up(tx: &mut Tx<'_>, budget: Budget, now: Instant) -> Result<bool, StoreError> {
+fn is_day_used_up(tx: &mut Tx<'_>, budget: Budget, now: Instant) -> Result<bool> {
     if budget == Budget::default() {
         return Ok(false);
     }
@@ -158,7 +150,7 @@ fn is_day_used_up(tx: &mut Tx<'_>, budget: Budget, now: Instant) -> Result<bool,
 
 /// Whether a batch may start another run. On PostgreSQL another node may have started one since the
 /// queue was read, so this waits for the lock and reads again.
-fn has_room(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool, StoreError> {
+fn has_room(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool> {
     match (batch, tx.dialect()) {
         (None, _) | (Some(_), Dialect::Sqlite) => Ok(true),
         (Some(batch), Dialect::Postgres) => {
@@ -168,14 +160,14 @@ fn has_room(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool, StoreError> {
     }
 }
 
-fn is_within(tx: &mut Tx<'_>, stored: &Stored, budget: Budget) -> Result<bool, StoreError> {
+fn is_within(tx: &mut Tx<'_>, stored: &Stored, budget: Budget) -> Result<bool> {
     let used = task_used(tx, &stored.task, &budget)?;
     let budget = budget_of(tx, stored, budget, &used)?;
     Ok(!budget.is_used_up(&used))
 }
 
 /// What the runs of a task have used. Their time is summed only if it has a limit.
-pub(super) fn task_used(tx: &mut Tx<'_>, task: &Task, budget: &Budget) -> Result<Used, StoreError> {
+pub(super) fn task_used(tx: &mut Tx<'_>, task: &Task, budget: &Budget) -> Result<Used> {
     let time = match budget.time {
         Some(_) => Span(tx.count(sql::TASK_TIME, &params![task.id])?),
         None => Span(0),
@@ -185,7 +177,7 @@ pub(super) fn task_used(tx: &mut Tx<'_>, task: &Task, budget: &Budget) -> Result
 }
 
 /// A queued task; `None` for a damaged one, which must not block others.
-pub(super) fn readable(tx: &mut Tx<'_>, row: &Row) -> Result<Option<Stored>, StoreError> {
+pub(super) fn readable(tx: &mut Tx<'_>, row: &Row) -> Result<Option<Stored>> {
     unless_damaged(tx.task(row).and_then(checked))
 }
 
@@ -205,7 +197,7 @@ pub(super) fn try_claim(
     found: Stored,
     claim: Claim,
     now: Instant,
-) -> Result<ClaimAttempt, StoreError> {
+) -> Result<ClaimAttempt> {
     match apply_to(tx, found, &Event::Claimed(claim), None, now) {
         Ok(Applied { stored, .. }) => Ok(match stored.task.run() {
             Some(run) => ClaimAttempt::Claimed(Box::new(Claimed { stored, run })),
@@ -234,7 +226,7 @@ pub(super) fn set_place(
     run: RunId,
     post: Option<Post<'_>>,
     areas: &[Area],
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (node, account) = (post.map(|post| post.node), post.map(|post| post.account));
     let token = post.and_then(|post| post.token).map(<[u8]>::to_vec);
     tx.write(sql::RUN_PLACED, &params![run.task, run.epoch, node, account, json(&areas), token])

@@ -7,7 +7,7 @@ use banksman_core::lifecycle::StateKind;
 use banksman_core::time::Instant;
 
 use super::tx::params;
-use super::{Store, StoreError, Stored, sql};
+use super::{Result, Store, Stored, sql};
 
 /// The newest tasks that a query reads.
 const NEWEST: i64 = 20_000;
@@ -21,14 +21,14 @@ impl Store {
         from: Instant,
         until: Instant,
         at_most: i64,
-    ) -> Result<Vec<Stored>, StoreError> {
+    ) -> Result<Vec<Stored>> {
         let params = params![kind.as_str(), from, until, NEWEST, at_most];
         self.read(|tx| tx.readable_tasks(sql::ENDED_BETWEEN, &params))
     }
 
     /// Tasks that are working, under review or blocked and made no progress since a time, the
     /// longest first.
-    pub fn silent_since(&self, since: Instant, at_most: i64) -> Result<Vec<Stored>, StoreError> {
+    pub fn silent_since(&self, since: Instant, at_most: i64) -> Result<Vec<Stored>> {
         let params = params![since, NEWEST, at_most];
         self.read(|tx| tx.readable_tasks(sql::SILENT_SINCE, &params))
     }

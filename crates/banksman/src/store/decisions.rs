@@ -10,41 +10,37 @@ use banksman_core::time::Instant;
 use super::audit::HistoryEntry;
 use super::query::{Decision, PAGE, decision};
 use super::tx::params;
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 impl Store {
     /// Open decisions, the earliest deadline first, at most one page.
-    pub fn inbox(&self) -> Result<Vec<Decision>, StoreError> {
+    pub fn inbox(&self) -> Result<Vec<Decision>> {
         self.rows(sql::INBOX, &params![PAGE], decision)
     }
 
     /// A decision, open or settled.
-    pub fn decision(&self, id: DecisionId) -> Result<Option<Decision>, StoreError> {
+    pub fn decision(&self, id: DecisionId) -> Result<Option<Decision>> {
         self.row(sql::DECISION, &params![id], decision)
     }
 
     /// The newest decision about a task, open or settled.
-    pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>, StoreError> {
+    pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>> {
         self.row(sql::LAST_DECISION_OF, &params![task], decision)
     }
 
     /// The last decision that a person answered, if not before a time.
-    pub fn last_answer(
-        &self,
-        by: &Actor,
-        not_before: Instant,
-    ) -> Result<Option<Decision>, StoreError> {
+    pub fn last_answer(&self, by: &Actor, not_before: Instant) -> Result<Option<Decision>> {
         self.row(sql::LAST_ANSWER_BY, &params![by.to_string(), not_before], decision)
     }
 
     /// One record of a task's history.
-    pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<HistoryEntry>, StoreError> {
+    pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<HistoryEntry>> {
         let params = params![task, seq - 1, seq, 1_i64];
         self.row(sql::HISTORY, &params, |row| HistoryEntry::read(task, row))
     }
 
     /// Snoozes the reminders of an open decision. Returns false if it is settled by now.
-    pub fn snooze_if_open(&self, open: &Decision, until: Instant) -> Result<bool, StoreError> {
+    pub fn snooze_if_open(&self, open: &Decision, until: Instant) -> Result<bool> {
         let (id, task) = (open.id, open.task);
         self.write(move |tx| {
             // A transition that settles it also resets the timers, so the two writes must not

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::conn::Conn;
 use super::row::json as text;
 use super::tx::params;
-use super::{StoreError, sql};
+use super::{Result, StoreError, sql};
 
 /// A lifecycle with its source and overrides, ready to be stored.
 #[derive(Debug, Clone)]
@@ -31,11 +31,7 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    pub(super) fn get(
-        &self,
-        conn: &mut dyn Conn,
-        version: &str,
-    ) -> Result<Arc<Lifecycle>, StoreError> {
+    pub(super) fn get(&self, conn: &mut dyn Conn, version: &str) -> Result<Arc<Lifecycle>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(version).cloned();
         if let Some(lifecycle) = known {
             return Ok(lifecycle);
@@ -64,7 +60,7 @@ impl Definitions {
         conn: &mut dyn Conn,
         definition: &Definition,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let lifecycle = &definition.lifecycle;
         conn.write(
             sql::INSERT_LIFECYCLE,

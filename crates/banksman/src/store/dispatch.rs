@@ -30,7 +30,7 @@ use super::runs::{OPEN_RUNS, name_of};
 use super::spent::{day_used, used};
 use super::switches::is_paused;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// Tasks that an answer lists with the reasons why they wait.
 const MOST_LISTED: usize = 100;
@@ -121,7 +121,7 @@ pub struct TaskSituation {
 
 impl Store {
     /// Claims the first task of the queue that a worker of this node may take now.
-    pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched, StoreError> {
+    pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched> {
         self.write(move |tx| {
             let is_paused = tx.value(sql::TURN, &[])?.unwrap_or(false);
             let load = snapshot(tx, &request, is_paused, now)?;
@@ -131,7 +131,7 @@ impl Store {
     }
 
     /// The load on which [`Store::dispatch`] decides, to explain why a task waits.
-    pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+    pub fn load(&self, request: &Dispatch, now: Instant) -> Result<Load> {
         self.read(|tx| whole_load(tx, request, now))
     }
 
@@ -142,7 +142,7 @@ impl Store {
         id: TaskId,
         request: &Dispatch,
         now: Instant,
-    ) -> Result<Option<TaskSituation>, StoreError> {
+    ) -> Result<Option<TaskSituation>> {
         self.read(|tx| {
             let stored = task(tx, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
@@ -165,7 +165,7 @@ fn promise_ahead(
     request: &Dispatch,
     (all, load): (&[Worker], &mut Load),
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     if areas_of(&asked.task).is_empty() {
         return Ok(());
     }
@@ -191,7 +191,7 @@ struct Walk<'a, 't> {
 }
 
 impl Walk<'_, '_> {
-    fn run(mut self) -> Result<Dispatched, StoreError> {
+    fn run(mut self) -> Result<Dispatched> {
         let mut dispatched = Dispatched::default();
         let mut queue = Queue::new();
         loop {
@@ -208,11 +208,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn consider(
-        &mut self,
-        found: &Stored,
-        dispatched: &mut Dispatched,
-    ) -> Result<Next, StoreError> {
+    fn consider(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<Next> {
         let considered = considered(self.tx, found, self.request)?;
         load_batch(self.tx, &mut self.load, considered.batch.as_deref())?;
         let candidate = considered.candidate();
@@ -301,12 +297,7 @@ fn applies_to_all(held: &Ineligible) -> bool {
 }
 
 /// The running runs and what was used. Batches are added when their tasks come up.
-fn snapshot(
-    tx: &mut Tx<'_>,
-    request: &Dispatch,
-    paused: bool,
-    now: Instant,
-) -> Result<Load, StoreError> {
+fn snapshot(tx: &mut Tx<'_>, request: &Dispatch, paused: bool, now: Instant) -> Result<Load> {
     let mut load = Load {
         paused,
         limit: request.limit,
@@ -331,14 +322,14 @@ fn snapshot(
 }
 
 /// The same with every batch that has queued tasks.
-fn whole_load(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Load, StoreError> {
+fn whole_load(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Load> {
     let paused = is_paused(tx)?;
     let mut load = snapshot(tx, request, paused, now)?;
     load.batches.extend(tx.all(sql::READY_BATCHES, &params![BATCHES], batch_load)?);
     Ok(load)
 }
 
-fn load_batch(tx: &mut Tx<'_>, load: &mut Load, batch: Option<&str>) -> Result<(), StoreError> {
+fn load_batch(tx: &mut Tx<'_>, load: &mut Load, batch: Option<&str>) -> Result<()> {
     if let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) {
         load.batches.extend(tx.first(sql::BATCH_LOAD, &params![batch], batch_load)?);
     }
@@ -355,7 +346,7 @@ pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), DbError> {
     Ok((row.get(0)?, batch))
 }
 
-fn running(row: &Row) -> Result<Running, StoreError> {
+fn running(row: &Row) -> Result<Running> {
     let task = row.get::<TaskId>(0)?;
     let areas = serde_json::from_str(row.text(6)?).map_err(|_| StoreError::Corrupt {
         task,
@@ -373,7 +364,7 @@ fn running(row: &Row) -> Result<Running, StoreError> {
 }
 
 /// The workers of every live node. Those of this node come from the request and not from its row.
-fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>, StoreError> {
+fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
     let live = params![request.alive_after, request.node.as_str(), NODES];
     let mut all = request.workers.clone();
     for row in tx.query(sql::LIVE_WORKERS, &live)? {
@@ -382,11 +373,7 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>, StoreErr
     Ok(all)
 }
 
-fn considered(
-    tx: &mut Tx<'_>,
-    stored: &Stored,
-    request: &Dispatch,
-) -> Result<Considered, StoreError> {
+fn considered(tx: &mut Tx<'_>, stored: &Stored, request: &Dispatch) -> Result<Considered> {
     let task = &stored.task;
     let spent = task_used(tx, task, &request.task_budget)?;
     Ok(Considered {

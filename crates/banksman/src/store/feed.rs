@@ -18,7 +18,7 @@ use super::audit::HistoryEntry;
 use super::conn::{DbError, Row};
 use super::notices::Notice;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 /// How long changes and notices are kept.
 pub const KEPT: Span = Span(30 * 24 * 60 * 60_000);
@@ -127,7 +127,7 @@ pub enum ChangeDetail {
 impl Store {
     /// The changes after a cursor, or from the oldest that is kept, in the order that every reader
     /// sees. Nothing will ever come before the last of them.
-    pub fn changes(&self, after: Option<Cursor>, at_most: i64) -> Result<Vec<Change>, StoreError> {
+    pub fn changes(&self, after: Option<Cursor>, at_most: i64) -> Result<Vec<Change>> {
         self.adopt_restored()?;
         self.read(|tx| {
             let (mut xid, mut seq) = after.map_or((0, 0), |cursor| (cursor.xid, cursor.seq));
@@ -151,14 +151,14 @@ impl Store {
     }
 
     /// The cursor of the latest change; none if the feed is empty.
-    pub fn feed_end(&self) -> Result<Option<Cursor>, StoreError> {
+    pub fn feed_end(&self) -> Result<Option<Cursor>> {
         self.adopt_restored()?;
         self.read(|tx| tx.first(sql::FEED_END, &[], cursor))
     }
 
     /// Removes changes and notices that are older than [`KEPT`]. The last of the old changes stays:
     /// it is the cursor of readers that have missed nothing.
-    pub fn prune(&self, now: Instant) -> Result<(), StoreError> {
+    pub fn prune(&self, now: Instant) -> Result<()> {
         let limit = now.0 - KEPT.0;
         for _ in 0..PRUNED_PAGES {
             let removed = self.write(move |tx| {
@@ -175,7 +175,7 @@ impl Store {
 
     /// A dump of a PostgreSQL store may be restored on a server that counts its transactions from a
     /// lower number. The restored rows then come first, in the order of their own numbers.
-    fn adopt_restored(&self) -> Result<(), StoreError> {
+    fn adopt_restored(&self) -> Result<()> {
         if !self.read(|tx| tx.has(sql::RESTORED, &[]))? {
             return Ok(());
         }
@@ -194,11 +194,11 @@ pub(super) fn tell(
     task: Option<TaskId>,
     number: i64,
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     tx.write(sql::INSERT_CHANGE, &params![now, kind.as_str(), task, number])
 }
 
-pub(super) fn tell_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<(), StoreError> {
+pub(super) fn tell_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<()> {
     let kind = match &entry.record.from {
         None => ChangeKind::Created,
         Some(from) if *from != entry.record.to => ChangeKind::Moved,
@@ -207,17 +207,12 @@ pub(super) fn tell_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<(), S
     tell(tx, kind, Some(entry.task), entry.seq, entry.ts)
 }
 
-pub(super) fn tell_run(
-    tx: &mut Tx<'_>,
-    kind: ChangeKind,
-    run: RunId,
-    now: Instant,
-) -> Result<(), StoreError> {
+pub(super) fn tell_run(tx: &mut Tx<'_>, kind: ChangeKind, run: RunId, now: Instant) -> Result<()> {
     tell(tx, kind, Some(run.task), run.epoch, now)
 }
 
 /// The cursor's change must still be there and be the same.
-fn check(tx: &mut Tx<'_>, given: Cursor) -> Result<(), StoreError> {
+fn check(tx: &mut Tx<'_>, given: Cursor) -> Result<()> {
     if tx.first(sql::CHANGE_AT, &params![given.xid, given.seq], cursor)? == Some(given) {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use super::feed::{ChangeKind, tell_record, tell_run};
 use super::notices::{notice_of, write_notice};
 use super::row::json;
 use super::tx::{Tx, params};
-use super::{StoreError, sql};
+use super::{Result, sql};
 
 /// Writes everything of a step besides the row.
 pub(super) fn follow_up(
@@ -24,7 +24,7 @@ pub(super) fn follow_up(
     entry: Option<&HistoryEntry>,
     key: Option<&IdempotencyKey>,
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (id, version) = (step.task.id, step.task.version);
     if let Some(entry) = entry {
         entry.insert(tx)?;
@@ -56,7 +56,7 @@ pub(super) fn follow_up(
     Ok(())
 }
 
-fn write_timers(tx: &mut Tx<'_>, step: &TaskUpdate) -> Result<(), StoreError> {
+fn write_timers(tx: &mut Tx<'_>, step: &TaskUpdate) -> Result<()> {
     let Some(timers) = &step.timers else { return Ok(()) };
     let (id, entered) = (step.task.id, step.task.entered);
     tx.write(sql::DELETE_TIMERS, &params![id])?;
@@ -72,7 +72,7 @@ fn write_decision(
     step: &TaskUpdate,
     entry: Option<&HistoryEntry>,
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let (id, version) = (step.task.id, step.task.version);
     if step.decision.settles {
         let by = entry.map_or_else(String::new, |entry| entry.record.actor.to_string());
@@ -95,12 +95,7 @@ fn write_decision(
     Ok(())
 }
 
-fn write_effects(
-    tx: &mut Tx<'_>,
-    step: &TaskUpdate,
-    recorded: bool,
-    now: Instant,
-) -> Result<(), StoreError> {
+fn write_effects(tx: &mut Tx<'_>, step: &TaskUpdate, recorded: bool, now: Instant) -> Result<()> {
     let task = &step.task;
     let outside = || step.effects.iter().filter(|effect| !is_notice(effect));
     if outside().next().is_none() {
@@ -157,7 +152,7 @@ fn started_run(
     step: &TaskUpdate,
     entry: Option<&HistoryEntry>,
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let task = &step.task;
     let claimed = entry.is_some_and(|entry| entry.record.fields.contains_key("epoch"));
     let Some(lease) = task.lease.as_ref().filter(|_| claimed) else {

@@ -14,7 +14,7 @@ use banksman_core::time::{Instant, Span};
 use super::notices::NewNotice;
 use super::query::{self, PAGE};
 use super::tx::Tx;
-use super::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
+use super::{Applied, HistoryEntry, IdempotencyKey, Result, Store, Stored};
 
 /// Pages of a history that are read. Older grants are forgotten, and the agent has to ask again.
 const PAGES: i64 = 50;
@@ -24,7 +24,7 @@ const OVER_BUDGET: &str = "over-budget-";
 
 impl Store {
     /// Every permission that people gave to agents on this task.
-    pub fn grants(&self, id: TaskId) -> Result<Vec<Grant>, StoreError> {
+    pub fn grants(&self, id: TaskId) -> Result<Vec<Grant>> {
         let stored = self.task(id)?;
         let entries = self.latest_history(&stored)?;
         let records = entries.iter().map(|entry| (entry.seq, &entry.record));
@@ -32,7 +32,7 @@ impl Store {
     }
 
     /// The records of a task, oldest first; only the latest of a very long history.
-    pub fn latest_history(&self, stored: &Stored) -> Result<Vec<HistoryEntry>, StoreError> {
+    pub fn latest_history(&self, stored: &Stored) -> Result<Vec<HistoryEntry>> {
         pages(&stored.task, |after| self.history(stored.task.id, after))
     }
 
@@ -45,7 +45,7 @@ impl Store {
         used: &Used,
         notice: NewNotice,
         now: Instant,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Applied> {
         let key = key_of(stored, used);
         let ask =
             TransitionRequest { actor: Actor::system(), version: Some(stored.task.version), ..ask };
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// What a task had used when a person last granted it its budget again.
-    pub fn raised_at(&self, id: TaskId) -> Result<Option<Used>, StoreError> {
+    pub fn raised_at(&self, id: TaskId) -> Result<Option<Used>> {
         let stored = self.task(id)?;
         Ok(raised_at(&stored.lifecycle, &self.latest_history(&stored)?))
     }
@@ -67,7 +67,7 @@ impl Store {
         note: Note,
         key: &str,
         now: Instant,
-    ) -> Result<Applied, StoreError> {
+    ) -> Result<Applied> {
         let note = HistoryNote { actor: actor.clone(), trigger: note.to_string() };
         self.apply(id, Event::Noted(note), Some(IdempotencyKey::new(key, key)), now)
     }
@@ -80,7 +80,7 @@ pub(super) fn budget_of(
     stored: &Stored,
     budget: Budget,
     used: &Used,
-) -> Result<Budget, StoreError> {
+) -> Result<Budget> {
     if !budget.is_used_up(used) {
         return Ok(budget);
     }
@@ -92,8 +92,8 @@ pub(super) fn budget_of(
 /// The records of a task, oldest first.
 fn pages(
     task: &Task,
-    mut page: impl FnMut(i64) -> Result<Vec<HistoryEntry>, StoreError>,
-) -> Result<Vec<HistoryEntry>, StoreError> {
+    mut page: impl FnMut(i64) -> Result<Vec<HistoryEntry>>,
+) -> Result<Vec<HistoryEntry>> {
     let mut entries: Vec<HistoryEntry> = Vec::new();
     let oldest = task.version.saturating_sub(PAGES * PAGE).max(0);
     for _ in 0..=PAGES {

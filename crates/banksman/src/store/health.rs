@@ -13,7 +13,7 @@ use super::query::{self, PAGE};
 use super::row::{Stored, is_damage};
 use super::runs::past_run;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// A problem of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ const MOST_FINDINGS: usize = 1_000;
 impl Store {
     /// Checks every task: its invariants, what will move it on, its place in the queue, timers,
     /// needs and runs. Then the switch, the accounts and the sums of what was used.
-    pub fn check(&self) -> Result<HealthReport, StoreError> {
+    pub fn check(&self) -> Result<HealthReport> {
         let mut report = self.check_tasks(|tx, stored, _| {
             let mut findings = Vec::new();
             state_findings(tx, stored, &mut findings)?;
@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// Verifies every history: its hash chain, its numbers, and that it leads to the task.
-    pub fn verify_history(&self) -> Result<HealthReport, StoreError> {
+    pub fn verify_history(&self) -> Result<HealthReport> {
         self.check_tasks(|tx, stored, digest| {
             digest.update(stored.task.id.0.to_be_bytes());
             digest.update(&stored.head);
@@ -61,7 +61,7 @@ impl Store {
         })
     }
 
-    fn check_tasks(&self, look: Look) -> Result<HealthReport, StoreError> {
+    fn check_tasks(&self, look: Look) -> Result<HealthReport> {
         let mut report = HealthReport::default();
         let mut digest = Sha256::new();
         let mut after = Some(TaskId(0));
@@ -83,7 +83,7 @@ impl Store {
 }
 
 /// Looks at one task, and returns its findings and the number of records that were read.
-type Look = fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64), StoreError>;
+type Look = fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64)>;
 
 /// Checks a page of tasks, and returns the last of them.
 fn check_page(
@@ -92,7 +92,7 @@ fn check_page(
     look: Look,
     report: &mut HealthReport,
     digest: &mut Sha256,
-) -> Result<Option<TaskId>, StoreError> {
+) -> Result<Option<TaskId>> {
     let mut last = None;
     for row in &tx.query(sql::TASKS_FROM, &params![after, PAGE])? {
         let id = row.get(0)?;
@@ -113,7 +113,7 @@ fn check_page(
 }
 
 /// Records whose task is missing.
-fn orphaned_records(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>, StoreError> {
+fn orphaned_records(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>> {
     tx.all(sql::STRAY_RECORDS, &params![PAGE], |row| {
         let what = "has a history but is not there".to_owned();
         Ok::<_, DbError>(HealthFinding { task: row.get(0)?, what })
@@ -121,11 +121,7 @@ fn orphaned_records(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>, StoreError> {
 }
 
 /// Every lease must have an open run, every open run a lease, and every run words that are known.
-fn run_findings(
-    tx: &mut Tx<'_>,
-    task: &Task,
-    findings: &mut Vec<String>,
-) -> Result<(), StoreError> {
+fn run_findings(tx: &mut Tx<'_>, task: &Task, findings: &mut Vec<String>) -> Result<()> {
     let held = task.lease.as_ref().map(|lease| lease.epoch);
     let mut open = Vec::new();
     for row in tx.query(sql::PAST_RUNS, &params![task.id, i64::MAX])?.iter().rev() {
@@ -147,7 +143,7 @@ fn run_findings(
     Ok(())
 }
 
-fn faults(tx: &mut Tx<'_>) -> Result<Vec<String>, StoreError> {
+fn faults(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     if !tx.has(sql::PAUSED, &[])? {
         faults.push("the switch that pauses everything is gone".to_owned());
@@ -165,11 +161,7 @@ fn faults(tx: &mut Tx<'_>) -> Result<Vec<String>, StoreError> {
     Ok(faults)
 }
 
-fn state_findings(
-    tx: &mut Tx<'_>,
-    stored: &Stored,
-    findings: &mut Vec<String>,
-) -> Result<(), StoreError> {
+fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) -> Result<()> {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
     if let Err(broken) = machine::check(lifecycle, task) {
         findings.push(broken.to_string());
@@ -208,7 +200,7 @@ fn state_findings(
     Ok(())
 }
 
-fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64), StoreError> {
+fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64)> {
     let id = stored.task.id;
     let mut findings = Vec::new();
     let mut history: Vec<(i64, Instant, Record)> = Vec::new();

@@ -109,6 +109,8 @@ pub enum StoreError {
     ProjectTaken(String, String),
 }
 
+type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// A handle to a store. Clones share its connections.
 #[derive(Clone)]
 pub struct Store {
@@ -118,7 +120,7 @@ pub struct Store {
 
 impl Store {
     /// Opens a store, creates it if it is new, and applies the migrations that it lacks.
-    pub fn open(target: &Target, options: &Options) -> Result<Self, StoreError> {
+    pub fn open(target: &Target, options: &Options) -> Result<Self> {
         let db = Db::open(target, options, MIGRATIONS)?;
         Ok(Self { db, definitions: Arc::default() })
     }
@@ -136,8 +138,8 @@ impl Store {
 
     fn write<T: Send + 'static>(
         &self,
-        mut job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+        mut job: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let definitions = Arc::clone(&self.definitions);
         self.db.write(move |conn| job(&mut Tx { conn, definitions: &definitions }))
     }
@@ -146,18 +148,15 @@ impl Store {
     /// loser then finds the winner's row.
     fn write_keyed<T: Send + 'static>(
         &self,
-        job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
-    ) -> Result<T, StoreError> {
+        job: impl FnMut(&mut Tx<'_>) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<T> {
         match self.write(job.clone()) {
             Err(StoreError::Db(DbError::Unique { .. })) => self.write(job),
             other => other,
         }
     }
 
-    fn read<T>(
-        &self,
-        mut job: impl FnMut(&mut Tx<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn read<T>(&self, mut job: impl FnMut(&mut Tx<'_>) -> Result<T>) -> Result<T> {
         self.db.read(|conn| job(&mut Tx { conn, definitions: &self.definitions }))
     }
 
@@ -167,7 +166,7 @@ impl Store {
         statement: &'static str,
         params: &[Value],
         read: impl Fn(&Row) -> Result<T, E>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         self.read(|tx| tx.all(statement, params, &read))
     }
 
@@ -177,7 +176,7 @@ impl Store {
         statement: &'static str,
         params: &[Value],
         read: impl Fn(&Row) -> Result<T, E>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         self.read(|tx| tx.first(statement, params, &read))
     }
 }

@@ -6,7 +6,7 @@ use banksman_core::time::{Instant, Span};
 use super::conn::{DbError, Row};
 use super::row::json;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, sql};
 
 /// A node that was seen this recently is not written again: nothing would change, and each commit
 /// wakes the other nodes. Far below `NODE_GONE`.
@@ -27,7 +27,7 @@ pub struct Node {
 impl Store {
     /// Records that a node is alive, and its workers. Writes nothing if that is known already.
     /// Returns whether its workers have changed: a task that no worker could take may find one now.
-    pub fn put_node(&self, node: &Node) -> Result<bool, StoreError> {
+    pub fn put_node(&self, node: &Node) -> Result<bool> {
         let node = node.clone();
         self.write(move |tx| {
             let workers = json(&node.workers);
@@ -47,13 +47,13 @@ impl Store {
         })
     }
 
-    pub fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+    pub fn nodes(&self) -> Result<Vec<Node>> {
         self.rows(sql::NODES, &params![NODES], node)
     }
 
     /// Removes a node, and returns whether it was known. Any node may then carry out its effects;
     /// its leases expire by themselves.
-    pub fn remove_node(&self, name: &str) -> Result<bool, StoreError> {
+    pub fn remove_node(&self, name: &str) -> Result<bool> {
         let name = params![name];
         self.write(move |tx| {
             tx.write(sql::EFFECTS_OF_NOBODY, &name)?;
@@ -63,12 +63,12 @@ impl Store {
     }
 
     /// The clock for leases: the database's if several machines share it, else the caller's.
-    pub fn now(&self, local: Instant) -> Result<Instant, StoreError> {
+    pub fn now(&self, local: Instant) -> Result<Instant> {
         self.read(|tx| now(tx, local))
     }
 }
 
-pub(super) fn now(tx: &mut Tx<'_>, local: Instant) -> Result<Instant, StoreError> {
+pub(super) fn now(tx: &mut Tx<'_>, local: Instant) -> Result<Instant> {
     Ok(tx.value(sql::CLOCK, &[])?.unwrap_or(local))
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::conn::{DbError, Row, Value};
 use super::feed::{ChangeKind, tell};
 use super::tx::{Tx, params};
-use super::{Store, StoreError, hex, sql};
+use super::{Result, Store, hex, sql};
 
 /// How long other nodes leave a delivery alone that one has taken.
 const TAKEN_FOR: Span = Span(10_000);
@@ -133,13 +133,13 @@ impl Notice {
 
 impl Store {
     /// Writes a notice about something that no other write records. It should have a key.
-    pub fn notice(&self, notice: NewNotice, now: Instant) -> Result<(), StoreError> {
+    pub fn notice(&self, notice: NewNotice, now: Instant) -> Result<()> {
         self.write(move |tx| write_notice(tx, &notice, now))
     }
 
     /// Takes the notices that a channel has to deliver, the oldest first. Other callers leave them
     /// alone until the caller has reported, or was given enough time to.
-    pub fn take_notices(&self, channel: Channel, now: Instant) -> Result<Vec<Notice>, StoreError> {
+    pub fn take_notices(&self, channel: Channel, now: Instant) -> Result<Vec<Notice>> {
         let due = params![channel.as_str(), now];
         // Most turns have none, and a look keeps no writer waiting.
         if !self.read(|tx| tx.has(sql::HAS_NOTICES, &due))? {
@@ -164,7 +164,7 @@ impl Store {
         notices: &[Notice],
         sent: Result<(), String>,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
         let error: Value = sent.err().map(|error| shortened(&error)).into();
         self.write(move |tx| {
@@ -179,11 +179,7 @@ impl Store {
 }
 
 /// Writes a notice, its deliveries and its place in the feed.
-pub(super) fn write_notice(
-    tx: &mut Tx<'_>,
-    notice: &NewNotice,
-    now: Instant,
-) -> Result<(), StoreError> {
+pub(super) fn write_notice(tx: &mut Tx<'_>, notice: &NewNotice, now: Instant) -> Result<()> {
     let task = Value::from(notice.task.map(|task| task.0));
     let columns = [
         now.0.into(),

@@ -6,7 +6,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::notices::{NewNotice, NoticeKind, notice_of, write_notice};
 use super::tx::params;
-use super::{Store, StoreError, Stored, sql};
+use super::{Result, Store, Stored, sql};
 
 /// Effects that one call takes.
 const AT_ONCE: i64 = 1_000;
@@ -48,7 +48,7 @@ impl Store {
         now: Instant,
         taken_for: Span,
         at_most: i64,
-    ) -> Result<Vec<PendingEffect>, StoreError> {
+    ) -> Result<Vec<PendingEffect>> {
         let params = params![now, node, at_most.clamp(1, AT_ONCE)];
         self.write(move |tx| {
             let mut taken = Vec::new();
@@ -73,13 +73,13 @@ impl Store {
     /// Assigns an effect that any node may carry out to this node, and returns whether it
     /// succeeded. Call it before starting a job: that time may pass while the job runs, and no
     /// other node may start it then.
-    pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool, StoreError> {
+    pub fn keep_effect(&self, effect: &PendingEffect, node: &str) -> Result<bool> {
         let columns = params![effect.task, effect.seq, effect.number, node];
         self.write(move |tx| tx.has(sql::EFFECT_KEPT, &columns))
     }
 
     /// In one transaction.
-    pub fn effects_done(&self, effects: &[&PendingEffect]) -> Result<(), StoreError> {
+    pub fn effects_done(&self, effects: &[&PendingEffect]) -> Result<()> {
         if effects.is_empty() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Postpones an effect without counting an attempt.
-    pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<(), StoreError> {
+    pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<()> {
         let columns = params![effect.task, effect.seq, effect.number, at];
         self.write(move |tx| tx.write(sql::EFFECT_HELD, &columns))
     }
@@ -102,7 +102,7 @@ impl Store {
         (task, seq): (TaskId, i64),
         node: &str,
         due: impl Fn(i64) -> Instant + Send + 'static,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let record = params![task, seq, node];
         self.write(move |tx| {
             for row in tx.query(sql::EFFECTS_OF_RECORD, &record)? {
@@ -119,7 +119,7 @@ impl Store {
         error: &str,
         after: EffectFailure,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (due, state) = match after {
             EffectFailure::Again(at) => (at.0, "pending"),
             EffectFailure::Dead => (i64::MAX, DEAD),
@@ -142,7 +142,7 @@ impl Store {
         stored: &Stored,
         next_timer: Option<Instant>,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let notice = notice_of(&stored.lifecycle, &stored.task, &effect.effect, next_timer);
         notice.map_or(Ok(()), |notice| self.notice(notice.once(effect.key()), now))
     }

@@ -17,7 +17,7 @@ use super::conn::{DbError, Row, Value};
 use super::row::Stored;
 use super::switches::is_paused;
 use super::tx::{Tx, params, unless_damaged};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// The most rows of one answer.
 pub const PAGE: i64 = 1_000;
@@ -144,11 +144,11 @@ pub struct Overview {
 
 impl Store {
     /// A task, with its body.
-    pub fn task(&self, id: TaskId) -> Result<Stored, StoreError> {
+    pub fn task(&self, id: TaskId) -> Result<Stored> {
         self.read(|tx| task(tx, id))
     }
 
-    pub fn detail(&self, id: TaskId) -> Result<Detail, StoreError> {
+    pub fn detail(&self, id: TaskId) -> Result<Detail> {
         self.read(|tx| {
             let stored = task(tx, id)?;
             let ahead = match stored.queue_rank {
@@ -167,11 +167,11 @@ impl Store {
     }
 
     /// The timers of a task, the next first.
-    pub fn timers_of(&self, id: TaskId) -> Result<Vec<Timer>, StoreError> {
+    pub fn timers_of(&self, id: TaskId) -> Result<Vec<Timer>> {
         self.read(|tx| Ok(timers(tx, id)?.into_iter().map(|(timer, _)| timer).collect()))
     }
 
-    pub fn needs(&self, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
+    pub fn needs(&self, id: TaskId) -> Result<Vec<Dependency>> {
         self.read(|tx| needs(tx, id))
     }
 
@@ -182,7 +182,7 @@ impl Store {
         filter: &Filter,
         before: Option<TaskId>,
         at_most: i64,
-    ) -> Result<(Vec<Stored>, Option<TaskId>), StoreError> {
+    ) -> Result<(Vec<Stored>, Option<TaskId>)> {
         let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
         self.read(|tx| {
             let mut found = Vec::new();
@@ -206,7 +206,7 @@ impl Store {
     }
 
     /// A page of all tasks, oldest first, each with its body and its needs.
-    pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
+    pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>> {
         self.read(|tx| {
             let rows = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
             let page = rows.iter().map(|row| tx.task(row)).collect::<Result<_, _>>()?;
@@ -215,14 +215,14 @@ impl Store {
     }
 
     /// Listed tasks, each with its body and its needs.
-    pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
+    pub fn complete(&self, tasks: &[Stored]) -> Result<Vec<(Stored, Vec<Dependency>)>> {
         self.read(|tx| completed(tx, tasks.to_vec()))
     }
 
     /// The epoch of the first run after a person's last transition; failures before it no longer
     /// count. Decided by the order of the records and not by their times, because clocks can be set
     /// back.
-    pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>, StoreError> {
+    pub fn first_run_after_a_person(&self, id: TaskId) -> Result<Option<i64>> {
         self.read(|tx| {
             let word = tx.count(sql::LAST_WORD_OF_A_PERSON, &params![id])?;
             for row in &tx.query(sql::HISTORY, &params![id, word, i64::MAX, PAGE])? {
@@ -236,7 +236,7 @@ impl Store {
         })
     }
 
-    pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>, StoreError> {
+    pub fn history(&self, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>> {
         self.read(|tx| {
             if !tx.has(sql::TASK, &params![id])? {
                 return Err(StoreError::NoTask(id));
@@ -245,11 +245,11 @@ impl Store {
         })
     }
 
-    pub fn decisions(&self, after: i64) -> Result<Vec<Decision>, StoreError> {
+    pub fn decisions(&self, after: i64) -> Result<Vec<Decision>> {
         self.rows(sql::OPEN_DECISIONS, &params![after, PAGE], decision)
     }
 
-    pub fn overview(&self) -> Result<Overview, StoreError> {
+    pub fn overview(&self) -> Result<Overview> {
         self.read(|tx| {
             let mut overview = Overview {
                 states: tx.all(sql::COUNT_BY_STATE, &[], state_count)?,
@@ -272,7 +272,7 @@ impl Store {
         })
     }
 
-    pub fn projects(&self) -> Result<Vec<(String, String)>, StoreError> {
+    pub fn projects(&self) -> Result<Vec<(String, String)>> {
         self.rows(sql::PROJECTS, &params![PAGE], project)
     }
 }
@@ -286,7 +286,7 @@ fn state_count(row: &Row) -> Result<StateCount, DbError> {
     Ok(StateCount { state: row.get(0)?, kind: row.get(1)?, tasks: row.get(2)? })
 }
 
-fn narrowed(tx: &mut Tx<'_>, filter: &Filter, before: i64) -> Result<Vec<Row>, StoreError> {
+fn narrowed(tx: &mut Tx<'_>, filter: &Filter, before: i64) -> Result<Vec<Row>> {
     let (statement, word) = match (&filter.state, &filter.batch, &filter.project) {
         (Some(state), _, _) => (sql::TASKS_BY_STATE, Some(state)),
         (None, Some(batch), _) => (sql::TASKS_OF_BATCH, Some(batch)),
@@ -308,27 +308,23 @@ fn fits(stored: &Stored, filter: &Filter) -> bool {
         && filter.tag.as_ref().is_none_or(|tag| task.tags.contains(tag))
 }
 
-pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored, StoreError> {
+pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored> {
     let rows = tx.query(sql::TASK, &params![id])?;
     let mut stored = tx.task(rows.first().ok_or(StoreError::NoTask(id))?)?;
     stored.task.body = body(tx, id)?;
     Ok(stored)
 }
 
-pub(super) fn body(tx: &mut Tx<'_>, id: TaskId) -> Result<String, StoreError> {
+pub(super) fn body(tx: &mut Tx<'_>, id: TaskId) -> Result<String> {
     Ok(tx.value(sql::BODY, &params![id])?.unwrap_or_default())
 }
 
-pub(super) fn history(
-    tx: &mut Tx<'_>,
-    id: TaskId,
-    after: i64,
-) -> Result<Vec<HistoryEntry>, StoreError> {
+pub(super) fn history(tx: &mut Tx<'_>, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>> {
     let params = params![id, after, i64::MAX, PAGE];
     tx.all(sql::HISTORY, &params, |row| HistoryEntry::read(id, row))
 }
 
-pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>, StoreError> {
+pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>> {
     tx.all(sql::TIMERS_OF, &params![id], |row| {
         let kind = TimerKind::from_code(row.text(0)?, row.int(1)?);
         let what = "a timer of no known kind".to_owned();
@@ -337,7 +333,7 @@ pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>, S
     })
 }
 
-fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>, StoreError> {
+fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>> {
     tx.all(sql::NEEDS_BETWEEN, &params![id, id], need)
 }
 
@@ -366,10 +362,7 @@ pub(super) fn ranges(ids: &[TaskId]) -> Vec<[Value; 2]> {
 }
 
 /// Adds bodies and needs.
-fn completed(
-    tx: &mut Tx<'_>,
-    tasks: Vec<Stored>,
-) -> Result<Vec<(Stored, Vec<Dependency>)>, StoreError> {
+fn completed(tx: &mut Tx<'_>, tasks: Vec<Stored>) -> Result<Vec<(Stored, Vec<Dependency>)>> {
     let ids: Vec<TaskId> = tasks.iter().map(|stored| stored.task.id).collect();
     let mut bodies: BTreeMap<TaskId, String> = BTreeMap::new();
     let mut edges: BTreeMap<TaskId, Vec<Dependency>> = BTreeMap::new();
@@ -395,7 +388,7 @@ fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {
     Ok(ArtifactRow { seq: row.int(0)?, name: row.get(1)?, hash: hex(row.get(2)?), value })
 }
 
-pub(super) fn decision(row: &Row) -> Result<Decision, StoreError> {
+pub(super) fn decision(row: &Row) -> Result<Decision> {
     let task = row.get::<TaskId>(1)?;
     let settled = match (row.get(9)?, row.get(10)?, row.get(11)?) {
         (Some(at), Some(by), Some(seq)) => Some(DecisionEnd { at, by, seq }),

@@ -10,9 +10,9 @@ use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
-use super::StoreError;
 use super::conn::{DbError, FromValue, Row, Value};
 use super::tx::params;
+use super::{Result, StoreError};
 
 /// Lets columns hold types of the domain that are plain numbers.
 macro_rules! numbers {
@@ -90,7 +90,7 @@ impl Stored {
     }
 
     /// The plain data of a field as its Rust type; data that does not read is damage of the task.
-    pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>, StoreError> {
+    pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>> {
         let read = |value: &Json| {
             T::deserialize(value).map_err(|error| StoreError::Corrupt {
                 task: self.task.id,
@@ -135,14 +135,14 @@ impl Stored {
 const LIFECYCLE: usize = 3;
 const QUEUE_RANK: usize = 27;
 
-pub(super) fn lifecycle_version(row: &Row) -> Result<&str, StoreError> {
+pub(super) fn lifecycle_version(row: &Row) -> Result<&str> {
     let id = row.get::<TaskId>(0)?;
     row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
 }
 
 /// The place of a row in the queue: its rank and its id, which are readable even if the rest is
 /// damaged.
-pub(super) fn queue_place(row: &Row) -> Result<(i64, i64), StoreError> {
+pub(super) fn queue_place(row: &Row) -> Result<(i64, i64)> {
     Ok((row.get::<Option<_>>(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
 }
 
@@ -173,12 +173,12 @@ pub(super) fn damage_of(task: TaskId, error: StoreError) -> StoreError {
 }
 
 /// Reads the columns of `sql::task_columns`.
-pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, StoreError> {
+pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
     let id = row.get::<TaskId>(0)?;
     read(id, row, lifecycle).map_err(|error| damage_of(id, error))
 }
 
-fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored, StoreError> {
+fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
     let corrupt = |what: &str| StoreError::Corrupt { task: id, what: what.to_owned() };
     let state = |name: &str| {
         exact_state(&lifecycle, name).ok_or_else(|| corrupt("its state is not in its lifecycle"))

@@ -18,7 +18,7 @@ use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::spent::{batch_scope, clamped, day_scope};
 use super::tx::{Tx, params, unless_damaged};
-use super::{Store, StoreError, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// Open runs that one query reads. Every limit is checked against all of them, so no store may have
 /// more.
@@ -135,7 +135,7 @@ pub struct RunEnd {
 
 impl Store {
     /// Open runs, of one node or of all.
-    pub fn open_runs(&self, node: Option<&str>) -> Result<Vec<OpenRun>, StoreError> {
+    pub fn open_runs(&self, node: Option<&str>) -> Result<Vec<OpenRun>> {
         match node {
             None => self.rows(sql::OPEN_RUNS, &params![OPEN_RUNS], open_run),
             Some(node) => self.rows(sql::OPEN_RUNS_OF_NODE, &params![OPEN_RUNS, node], open_run),
@@ -143,17 +143,13 @@ impl Store {
     }
 
     /// Runs of any node whose lease has expired, the longest ago first.
-    pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>, StoreError> {
+    pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>> {
         let params = params![at_most.clamp(1, OPEN_RUNS), now];
         self.rows(sql::EXPIRED_RUNS, &params, open_run)
     }
 
     /// Runs of a project that were, or may have been, at work on a node within a period.
-    pub fn runs_at_work(
-        &self,
-        project: &str,
-        when: &NodeTime<'_>,
-    ) -> Result<Vec<RunId>, StoreError> {
+    pub fn runs_at_work(&self, project: &str, when: &NodeTime<'_>) -> Result<Vec<RunId>> {
         let NodeTime { node, from, until, lingers } = *when;
         let stopped = from.0.saturating_sub(lingers.0);
         let params = params![project, node, from, until, stopped, OPEN_RUNS];
@@ -161,7 +157,7 @@ impl Store {
     }
 
     /// The last runs of a task, the oldest first.
-    pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>, StoreError> {
+    pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>> {
         let params = params![task, at_most.clamp(1, PAST_RUNS)];
         let mut runs = self.rows(sql::PAST_RUNS, &params, |row| past_run(task, row))?;
         runs.reverse();
@@ -170,10 +166,7 @@ impl Store {
 
     /// The average use of past runs of a lifecycle's tasks, by the first tag of their task, which
     /// is its role if it has one.
-    pub fn past_of_roles(
-        &self,
-        purpose: Purpose,
-    ) -> Result<BTreeMap<String, RoleAverage>, StoreError> {
+    pub fn past_of_roles(&self, purpose: Purpose) -> Result<BTreeMap<String, RoleAverage>> {
         self.read(|tx| {
             let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
             let params = params![purpose.as_str(), RUNS_AVERAGED];
@@ -192,7 +185,7 @@ impl Store {
     /// Ends a run: the transition of its outcome, the facts about the run, the pause of its account
     /// and what it used, all or nothing. A run that has lost its lease is refused, as in
     /// [`Store::apply`], but its cost is stored.
-    pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied, StoreError> {
+    pub fn end_run(&self, id: TaskId, end: RunEnd, now: Instant) -> Result<Applied> {
         let epoch = end.finish.epoch;
         let (tokens, cost_micros) = (clamped(end.finish.tokens), clamped(end.finish.cost_micros));
         let ended = self.fenced(id, Some(epoch), now, move |tx| {
@@ -218,7 +211,7 @@ impl Store {
         tokens: i64,
         cost_micros: i64,
         now: Instant,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.write(move |tx| {
             let Some(stored) = unless_damaged(tx.load_for_update(run.task))? else {
                 return Ok(());
@@ -239,7 +232,7 @@ impl Store {
     /// Stores the hash of the token with which a run's agent reports. Returns whether the run is
     /// still open. Writes nothing if the run has this token already, which is usual since the claim
     /// stores it.
-    pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool, StoreError> {
+    pub fn set_token(&self, run: RunId, hash: &[u8]) -> Result<bool> {
         if self.run_of_token(hash)? == Some(run) {
             return Ok(true);
         }
@@ -248,19 +241,13 @@ impl Store {
     }
 
     /// The run that a token belongs to, while the run has its lease.
-    pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>, StoreError> {
+    pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>> {
         self.row(sql::RUN_OF_TOKEN, &params![hash.to_vec()], run_id)
     }
 
     /// Renews a lease, and returns when it expires. If several machines share the store, the
     /// database's clock counts, so that no keeper depends on a wrong clock.
-    pub fn renew(
-        &self,
-        run: RunId,
-        ttl: Span,
-        progressed: bool,
-        now: Instant,
-    ) -> Result<Instant, StoreError> {
+    pub fn renew(&self, run: RunId, ttl: Span, progressed: bool, now: Instant) -> Result<Instant> {
         let RunId { task: id, epoch } = run;
         let applied = self.fenced(id, Some(epoch), now, move |tx| {
             let now = database_now(tx, now)?;
@@ -274,7 +261,7 @@ impl Store {
 
     /// Tasks that are blocked because no worker could take them: their state has a transition on
     /// `worker_available`.
-    pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>, StoreError> {
+    pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>> {
         self.read(|tx| {
             let mut stuck = Vec::new();
             let wanted = usize::try_from(at_most.clamp(1, OPEN_RUNS)).unwrap_or(1);
@@ -299,7 +286,7 @@ impl Store {
     }
 }
 
-fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Result<(), StoreError> {
+fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Result<()> {
     let reported = RunId { task: id, epoch: end.finish.epoch };
     let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
     let columns = params![
@@ -350,7 +337,7 @@ fn open_run(row: &Row) -> Result<OpenRun, DbError> {
     })
 }
 
-pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
+pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun> {
     Ok(PastRun {
         epoch: row.int(0)?,
         worker: name_of(row.text(1)?).to_owned(),
@@ -373,7 +360,7 @@ pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun, StoreError> {
 }
 
 /// Reads a word of a closed list from the row of a run. An unknown word is damage.
-fn parsed<T>(row: &Row, column: usize, task: TaskId) -> Result<Option<T>, StoreError>
+fn parsed<T>(row: &Row, column: usize, task: TaskId) -> Result<Option<T>>
 where
     T: FromStr<Err: Display>,
 {

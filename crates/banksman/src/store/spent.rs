@@ -9,7 +9,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::conn::{DbError, Row};
 use super::tx::{Tx, params};
-use super::{StoreError, sql};
+use super::{Result, sql};
 
 /// The most that one run adds to a sum: a trillion tokens, a million dollars. A worker that reports
 /// more must not make a sum overflow, because then no later run could end.
@@ -35,7 +35,7 @@ pub(super) fn batch_scope(batch: &str) -> String {
     format!("batch:{batch}")
 }
 
-pub(super) fn day_used(tx: &mut Tx<'_>, now: Instant) -> Result<Used, StoreError> {
+pub(super) fn day_used(tx: &mut Tx<'_>, now: Instant) -> Result<Used> {
     let spent = tx.first(sql::SPENT, &params![day_scope(now)], |row| used(row, 0))?;
     Ok(spent.unwrap_or_default())
 }
@@ -63,7 +63,7 @@ pub(super) fn end_run(
     before: Spent,
     step: &TaskUpdate,
     now: Instant,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let task = &step.task;
     let tokens = clamped(task.spent.tokens.saturating_sub(before.tokens));
     let cost_micros = clamped(task.spent.cost_micros.saturating_sub(before.cost_micros));

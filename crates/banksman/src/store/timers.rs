@@ -11,7 +11,7 @@ use super::batches::{BatchChange, is_paused};
 use super::conn::{DbError, Row};
 use super::row::is_damage;
 use super::tx::{Tx, params};
-use super::{Store, StoreError, Stored, sql};
+use super::{Result, Store, Stored, sql};
 
 /// After this time a timer whose transition was refused is tried again. Lint excludes that for a
 /// sound lifecycle.
@@ -31,7 +31,7 @@ pub enum TimerResult {
 
 impl Store {
     /// Fires timers that are due, the oldest first, each in its own transaction.
-    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<TimerResult>, StoreError> {
+    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<TimerResult>> {
         let due = self.read(|tx| tx.query(sql::DUE_TIMERS, &params![now, at_most]))?;
         let mut fired = Vec::with_capacity(due.len());
         for row in &due {
@@ -56,14 +56,14 @@ impl Store {
 
     /// Resumes a batch, and returns whether it exists. The timeouts of the tasks that the pause
     /// stopped start again; a batch that was not paused stopped none.
-    pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool, StoreError> {
+    pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool> {
         if self.is_paused(Some(name))? {
             self.begin_bounds_anew(name, now)?;
         }
         self.set_batch(name, BatchChange { paused: Some(false), ..BatchChange::default() })
     }
 
-    fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<(), StoreError> {
+    fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<()> {
         let rows = self.read(|tx| tx.query(sql::BOUNDS_OF_BATCH, &params![batch]))?;
         for row in &rows {
             let (id, number) = (row.get::<TaskId>(0)?, row.int(1)?);
@@ -80,13 +80,13 @@ impl Store {
     }
 
     /// Delayed tasks with the time at which each may start, the next first.
-    pub fn delayed(&self, at_most: i64) -> Result<Vec<(TaskId, Instant)>, StoreError> {
+    pub fn delayed(&self, at_most: i64) -> Result<Vec<(TaskId, Instant)>> {
         let delayed = |row: &Row| Ok::<_, DbError>((row.get(0)?, row.get(1)?));
         self.rows(sql::DELAYED, &params![at_most], delayed)
     }
 
     /// The next time at which a node has something to do, if nothing else happens before.
-    pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>, StoreError> {
+    pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>> {
         self.read(|tx| tx.value(sql::NEXT_WORK, &params![node, now]))
     }
 }
@@ -97,7 +97,7 @@ fn fire(
     timer: TimerKind,
     entered: i64,
     now: Instant,
-) -> Result<TimerResult, StoreError> {
+) -> Result<TimerResult> {
     let old = tx.load_for_update(id)?;
     let (kind, number) = timer.code();
     // It may be gone, now that the task is locked.

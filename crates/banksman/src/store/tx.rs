@@ -9,11 +9,11 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::machine;
 
-use super::StoreError;
 use super::conn::{Conn, Dialect, FromValue, Row, Value};
 use super::definitions::Definitions;
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::sql::{self, Pair};
+use super::{Result, StoreError};
 
 /// The parameters of a statement, from anything that a column can hold.
 macro_rules! params {
@@ -32,16 +32,12 @@ impl Tx<'_> {
         &mut self,
         statement: impl Into<Pair>,
         params: &[Value],
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<Row>> {
         Ok(self.conn.query(statement.into().pick(self.conn), params)?)
     }
 
     /// Runs a statement without returning rows; see [`Conn::write`].
-    pub(super) fn write(
-        &mut self,
-        statement: impl Into<Pair>,
-        params: &[Value],
-    ) -> Result<(), StoreError> {
+    pub(super) fn write(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<()> {
         Ok(self.conn.write(statement.into().pick(self.conn), params)?)
     }
 
@@ -60,7 +56,7 @@ impl Tx<'_> {
         statement: impl Into<Pair>,
         params: &[Value],
         read: impl Fn(&Row) -> Result<T, E>,
-    ) -> Result<Vec<T>, StoreError> {
+    ) -> Result<Vec<T>> {
         self.query(statement, params)?.iter().map(|row| read(row).map_err(Into::into)).collect()
     }
 
@@ -70,16 +66,12 @@ impl Tx<'_> {
         statement: impl Into<Pair>,
         params: &[Value],
         read: impl Fn(&Row) -> Result<T, E>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         self.query(statement, params)?.first().map(read).transpose().map_err(Into::into)
     }
 
     /// Whether a statement returns any row.
-    pub(super) fn has(
-        &mut self,
-        statement: impl Into<Pair>,
-        params: &[Value],
-    ) -> Result<bool, StoreError> {
+    pub(super) fn has(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<bool> {
         Ok(!self.query(statement, params)?.is_empty())
     }
 
@@ -88,25 +80,21 @@ impl Tx<'_> {
         &mut self,
         statement: impl Into<Pair>,
         params: &[Value],
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         Ok(self.first(statement, params, |row| row.get(0))?.flatten())
     }
 
     /// The number that a statement returns; zero without a row.
-    pub(super) fn count(
-        &mut self,
-        statement: impl Into<Pair>,
-        params: &[Value],
-    ) -> Result<i64, StoreError> {
+    pub(super) fn count(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<i64> {
         Ok(self.value(statement, params)?.unwrap_or(0))
     }
 
-    pub(super) fn lifecycle(&mut self, version: &str) -> Result<Arc<Lifecycle>, StoreError> {
+    pub(super) fn lifecycle(&mut self, version: &str) -> Result<Arc<Lifecycle>> {
         self.definitions.get(self.conn, version)
     }
 
     /// The task of a row of `sql::task_columns`, without its body.
-    pub(super) fn task(&mut self, row: &Row) -> Result<Stored, StoreError> {
+    pub(super) fn task(&mut self, row: &Row) -> Result<Stored> {
         let lifecycle = self.lifecycle(lifecycle_version(row)?)?;
         stored(row, lifecycle)
     }
@@ -117,20 +105,20 @@ impl Tx<'_> {
         &mut self,
         statement: impl Into<Pair>,
         params: &[Value],
-    ) -> Result<Vec<Stored>, StoreError> {
+    ) -> Result<Vec<Stored>> {
         let rows = self.query(statement, params)?;
         rows.iter().filter_map(|row| unless_damaged(self.task(row)).transpose()).collect()
     }
 
     /// Loads a task and locks its row until the transaction ends.
-    pub(super) fn load_for_update(&mut self, id: TaskId) -> Result<Stored, StoreError> {
+    pub(super) fn load_for_update(&mut self, id: TaskId) -> Result<Stored> {
         let rows = self.query(sql::TASK_FOR_UPDATE, &params![id])?;
         checked(self.task(rows.first().ok_or(StoreError::NoTask(id))?)?)
     }
 }
 
 /// `None` for a damaged task, which callers skip.
-pub(super) fn unless_damaged<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Err(error) if is_damage(&error) => Ok(None),
         read => read.map(Some),
@@ -139,7 +127,7 @@ pub(super) fn unless_damaged<T>(read: Result<T, StoreError>) -> Result<Option<T>
 
 /// Checks the invariants of a task that was read. A damaged task is an error of its own, and other
 /// tasks are not affected.
-pub(super) fn checked(stored: Stored) -> Result<Stored, StoreError> {
+pub(super) fn checked(stored: Stored) -> Result<Stored> {
     match machine::check(&stored.lifecycle, &stored.task) {
         Ok(()) => Ok(stored),
         Err(broken) => Err(StoreError::Corrupt { task: stored.task.id, what: broken.to_string() }),

@@ -6,6 +6,7 @@
 use std::io;
 
 use super::Dialect;
+use super::Result;
 use super::error::DbError;
 
 /// One step of the schema.
@@ -85,7 +86,7 @@ pub(super) fn newest(migrations: &[Migration]) -> i64 {
 
 /// Versions must count up from 1 without a gap, so that a number alone says which steps a store has
 /// applied.
-pub(super) fn check(migrations: &[Migration]) -> Result<(), DbError> {
+pub(super) fn check(migrations: &[Migration]) -> Result<()> {
     for (expected, migration) in (1..).zip(migrations) {
         if migration.version != expected {
             return Err(migration.failed(DbError::other(
@@ -98,7 +99,7 @@ pub(super) fn check(migrations: &[Migration]) -> Result<(), DbError> {
 }
 
 /// The steps to apply to a store of version `found`.
-pub(super) fn due(migrations: &[Migration], found: i64) -> Result<&[Migration], DbError> {
+pub(super) fn due(migrations: &[Migration], found: i64) -> Result<&[Migration]> {
     let known = newest(migrations);
     if found > known {
         return Err(DbError::NewerSchema { found, known });

@@ -29,6 +29,8 @@ pub use target::Target;
 pub use value::{FromValue, Row, Value};
 pub use wake::{Waited, WakeMark};
 
+type Result<T, E = DbError> = std::result::Result<T, E>;
+
 /// The engine; only for the few statements that must differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
@@ -55,11 +57,11 @@ enum Access {
 /// while it runs, so it locks (`FOR UPDATE`) or guards (`WHERE version = …`) what it decides on.
 pub trait Conn {
     /// Runs a statement and returns its rows. It sees earlier writes of the same transaction.
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError>;
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>>;
 
     /// Runs a statement without returning rows. The driver may delay it until the next query or the
     /// commit, so its error may come from there.
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError>;
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()>;
 
     /// Wakes waiters after the transaction is committed, never before.
     fn notify(&mut self);
@@ -115,11 +117,7 @@ enum Driver {
 impl Db {
     /// Opens the database, creates it if it is a new SQLite file or an empty schema, and applies
     /// migrations.
-    pub fn open(
-        target: &Target,
-        options: &Options,
-        migrations: &[Migration],
-    ) -> Result<Self, DbError> {
+    pub fn open(target: &Target, options: &Options, migrations: &[Migration]) -> Result<Self> {
         migrate::check(migrations)?;
         let driver = match target {
             Target::Sqlite(path) => {
@@ -196,7 +194,7 @@ thread_local! {
     static IN_JOB: Cell<bool> = const { Cell::new(false) };
 }
 
-fn refuse_nesting() -> Result<(), DbError> {
+fn refuse_nesting() -> Result<()> {
     if IN_JOB.get() {
         return Err(DbError::Nested);
     }

@@ -22,7 +22,7 @@ use self::transaction::{Lost, Transaction};
 use super::error::DbError;
 use super::pool::{Borrowed, Pool};
 use super::wake::{Waited, WakeMark, WakeSignal};
-use super::{Access, Conn, Migration, Options, Stats, run_job};
+use super::{Access, Conn, Migration, Options, Result, Stats, run_job};
 
 /// How often a transaction runs before its failure is returned.
 const TRIES: u32 = 5;
@@ -51,11 +51,7 @@ enum Attempt<T, E> {
 }
 
 impl Postgres {
-    pub(super) fn open(
-        url: &str,
-        options: &Options,
-        migrations: &[Migration],
-    ) -> Result<Self, DbError> {
+    pub(super) fn open(url: &str, options: &Options, migrations: &[Migration]) -> Result<Self> {
         let connector = Arc::new(open::connector(url, options)?);
         let (link, channel) = open::set_up(&connector, options, migrations)?;
         let links = Pool::new(options.connections, options.busy_timeout);

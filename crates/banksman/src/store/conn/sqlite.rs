@@ -19,7 +19,7 @@ use self::writer::Writer;
 use super::error::DbError;
 use super::pool::Pool;
 use super::wake::{Waited, WakeFile, WakeMark, WakeSignal, Watch};
-use super::{Access, Conn, Migration, Options, run_job};
+use super::{Access, Conn, Migration, Options, Result, run_job};
 
 /// How often a waiter checks the file by itself, in case a hint was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,11 +46,7 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(super) fn open(
-        path: &Path,
-        options: &Options,
-        migrations: &[Migration],
-    ) -> Result<Self, DbError> {
+    pub(super) fn open(path: &Path, options: &Options, migrations: &[Migration]) -> Result<Self> {
         let opened = open::open(path, options, migrations)?;
         let signal = Arc::new(WakeSignal::default());
         let wake_file = Arc::new(opened.wake_file);
@@ -97,7 +93,7 @@ impl Sqlite {
         self.signal.wait_and_check(mark, at_most, slice, || self.check(checks))
     }
 
-    fn reader(&self) -> Result<Link, DbError> {
+    fn reader(&self) -> Result<Link> {
         let connection = open::connect(&self.path, self.busy_timeout, Access::Read)?;
         Ok(Link::new(connection, self.path.clone(), Access::Read))
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use super::Result;
 use super::error::DbError;
 
 /// The database that a store lives in.
@@ -26,7 +27,7 @@ impl FromStr for Target {
     type Err = DbError;
 
     /// Parses `PATH`, `sqlite:PATH` or a `postgres://` or `postgresql://` URL.
-    fn from_str(text: &str) -> Result<Self, DbError> {
+    fn from_str(text: &str) -> Result<Self> {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             postgres_config(text)?;
             return Ok(Self::Postgres(text.to_owned()));
@@ -91,7 +92,7 @@ fn write_postgres(out: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result 
 
 /// Parses a URL and refuses one that would send secrets unencrypted over a network, unless the user
 /// asks for it.
-pub(super) fn postgres_config(url: &str) -> Result<Config, DbError> {
+pub(super) fn postgres_config(url: &str) -> Result<Config> {
     // The parser ends the credentials at the first `@`, so an unescaped one in a password would
     // make the rest of the password part of the host name, which is displayed.
     let (_, after_credentials) = url.split_once('@').unwrap_or(("", url));

@@ -6,6 +6,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::Result;
 use super::error::DbError;
 
 /// A parameter or a column's content.
@@ -138,21 +139,21 @@ impl Row {
     }
 
     /// A column as the type that the caller expects.
-    pub fn get<'r, T: FromValue<'r>>(&'r self, index: usize) -> Result<T, DbError> {
+    pub fn get<'r, T: FromValue<'r>>(&'r self, index: usize) -> Result<T> {
         let value = self.values.get(index).and_then(T::from_value);
         value.ok_or_else(|| self.mismatch(index, T::KIND))
     }
 
-    pub fn int(&self, index: usize) -> Result<i64, DbError> {
+    pub fn int(&self, index: usize) -> Result<i64> {
         self.get(index)
     }
 
-    pub fn text(&self, index: usize) -> Result<&str, DbError> {
+    pub fn text(&self, index: usize) -> Result<&str> {
         self.get(index)
     }
 
     /// A column that holds a word of a closed set.
-    pub fn word<T: FromStr>(&self, index: usize) -> Result<T, DbError> {
+    pub fn word<T: FromStr>(&self, index: usize) -> Result<T> {
         let word = self.text(index)?.parse();
         word.map_err(|_| self.mismatch(index, "a word that this version knows"))
     }

@@ -8,7 +8,7 @@ use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Step};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
-use crate::store::conn::{Dialect, Options, run_operation};
+use crate::store::conn::{Dialect, Options, Result, run_operation};
 
 /// The lock under which all stores of one database change their schema. The number is arbitrary.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
@@ -21,7 +21,7 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(30);
 
 const SCHEMA_NAME_BYTES: usize = 63;
 
-pub(super) fn connector(url: &str, options: &Options) -> Result<Connector, DbError> {
+pub(super) fn connector(url: &str, options: &Options) -> Result<Connector> {
     let mut config = postgres_config(url)?;
     let mut settings = config.get_options().unwrap_or_default().to_owned();
     let mut set = |name: &str, value: &str| {
@@ -57,7 +57,7 @@ fn millis(time: Duration) -> String {
 }
 
 /// A plain name needs no quoting, neither in SQL nor in session settings.
-fn check_schema_name(name: &str) -> Result<(), DbError> {
+fn check_schema_name(name: &str) -> Result<()> {
     let is_plain =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
@@ -74,7 +74,7 @@ pub(super) fn set_up(
     connector: &Arc<Connector>,
     options: &Options,
     migrations: &[Migration],
-) -> Result<(Link, String), DbError> {
+) -> Result<(Link, String)> {
     let mut link = Link::connect(connector).map_err(|failure| open_error(connector, failure))?;
     set_up_schema(&mut link, options, migrations).map_err(|failure| failure.error)?;
     let schema = one_number(&mut link, "SELECT current_schema()::regnamespace::oid::bigint")

@@ -13,7 +13,7 @@ use super::failure::{Failure, classify};
 use super::link::{Link, Params, Prepared, Reply, Step};
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, Value};
-use crate::store::conn::{Access, Conn, Dialect, run_operation};
+use crate::store::conn::{Access, Conn, Dialect, Result, run_operation};
 
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -186,7 +186,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Refuses a statement if the transaction is lost.
-    fn guard(&self) -> Result<(), DbError> {
+    fn guard(&self) -> Result<()> {
         match &self.failure {
             Some(failure) => Err(failure.error.clone()),
             None => Ok(()),
@@ -204,12 +204,12 @@ impl<'a> Transaction<'a> {
 type Answers = Vec<(&'static str, Result<Reply, tokio_postgres::Error>)>;
 
 impl Conn for Transaction<'_> {
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError> {
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>> {
         self.guard()?;
         self.run(sql, params).map_err(|failure| self.lose(failure))
     }
 
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError> {
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
         self.guard()?;
         let buffered = match self.access {
             Access::Write => self.buffer(sql, params),
@@ -241,7 +241,7 @@ fn unexpected_reply(sql: &str) -> Failure {
 }
 
 /// Chooses the wire format of each parameter by the type that the server expects.
-fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params, DbError> {
+fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params> {
     let types = prepared.statement.params();
     let refuse = |reason: String| DbError::other(run_operation(sql), io::Error::other(reason));
     if types.len() != params.len() {
@@ -273,7 +273,7 @@ fn encode_one(value: &Value, kind: &Type) -> Option<Box<dyn ToSql + Sync + Send>
     })
 }
 
-fn decode(row: &tokio_postgres::Row, columns: &Arc<[String]>) -> Result<Row, DbError> {
+fn decode(row: &tokio_postgres::Row, columns: &Arc<[String]>) -> Result<Row> {
     let mut values = Vec::with_capacity(columns.len());
     for (index, column) in row.columns().iter().enumerate() {
         values.push(decode_one(row, index, column)?);
@@ -285,7 +285,7 @@ fn decode_one(
     row: &tokio_postgres::Row,
     index: usize,
     column: &tokio_postgres::Column,
-) -> Result<Value, DbError> {
+) -> Result<Value> {
     let kind = column.type_();
     let value = if *kind == Type::INT8 {
         row.try_get::<_, Option<i64>>(index).map(Value::from)

@@ -18,7 +18,7 @@ use super::transaction::{Link, classify};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::wake::WakeFile;
-use crate::store::conn::{Access, Dialect, Options};
+use crate::store::conn::{Access, Dialect, Options, Result};
 
 /// `BNKS`, as SQLite stores it in the header of each of our files.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"BNKS");
@@ -41,11 +41,7 @@ pub(super) struct Opened {
     pub(super) wake_file: WakeFile,
 }
 
-pub(super) fn open(
-    path: &Path,
-    options: &Options,
-    migrations: &[Migration],
-) -> Result<Opened, DbError> {
+pub(super) fn open(path: &Path, options: &Options, migrations: &[Migration]) -> Result<Opened> {
     match File::open(path) {
         Ok(file) => check_header(path, file)?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -61,11 +57,7 @@ pub(super) fn open(
 }
 
 /// Opens an existing file and makes it a store if it is not one yet.
-fn ready(
-    path: &Path,
-    busy_timeout: Duration,
-    migrations: &[Migration],
-) -> Result<Connection, DbError> {
+fn ready(path: &Path, busy_timeout: Duration, migrations: &[Migration]) -> Result<Connection> {
     let mut connection = connect(path, busy_timeout, Access::Write)?;
     claim(&mut connection, path)?;
     use_log(&connection, path)?;
@@ -75,11 +67,7 @@ fn ready(
 
 /// Creates a store under a temporary name and renames it when it is complete. A store is therefore
 /// never seen incomplete, and a failure removes nothing that another process may have opened.
-fn make_store(
-    path: &Path,
-    busy_timeout: Duration,
-    migrations: &[Migration],
-) -> Result<(), DbError> {
+fn make_store(path: &Path, busy_timeout: Duration, migrations: &[Migration]) -> Result<()> {
     let folder =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = DirBuilder::new();
@@ -119,7 +107,7 @@ fn make_draft(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Closing moves the log into the file and removes the log.
-fn close(connection: Connection, path: &Path) -> Result<(), DbError> {
+fn close(connection: Connection, path: &Path) -> Result<()> {
     connection.close().map_err(|(_, error)| open_error(path, error))
 }
 
@@ -136,7 +124,7 @@ fn publish(draft: &Path, path: &Path, folder: &Path) -> io::Result<()> {
 
 /// Refuses foreign files. Our application id is in the file itself from its first page on (see
 /// [`claim`]), never only in the log, so the header is enough.
-fn check_header(path: &Path, file: File) -> Result<(), DbError> {
+fn check_header(path: &Path, file: File) -> Result<()> {
     let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
     let mut header = Vec::with_capacity(HEADER_BYTES);
     if is_folder {
@@ -158,7 +146,7 @@ fn check_header(path: &Path, file: File) -> Result<(), DbError> {
     refuse_foreign(path, i32::from_be_bytes(*id))
 }
 
-fn refuse_foreign(path: &Path, application_id: i32) -> Result<(), DbError> {
+fn refuse_foreign(path: &Path, application_id: i32) -> Result<()> {
     if application_id == APPLICATION_ID {
         return Ok(());
     }
@@ -178,11 +166,7 @@ fn file_error(path: &Path, error: io::Error) -> DbError {
 }
 
 /// Opens a connection and applies per-connection settings.
-pub(super) fn connect(
-    path: &Path,
-    busy_timeout: Duration,
-    access: Access,
-) -> Result<Connection, DbError> {
+pub(super) fn connect(path: &Path, busy_timeout: Duration, access: Access) -> Result<Connection> {
     let mode = match access {
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
@@ -236,7 +220,7 @@ fn retry_busy(busy_timeout: Duration) -> impl FnMut(i32) -> bool + Send + 'stati
 
 /// Writes our application id into a new file. It happens before the log is switched on, so that the
 /// id is in the file itself, and in a transaction, so that only one of two processes does it.
-fn claim(connection: &mut Connection, path: &Path) -> Result<(), DbError> {
+fn claim(connection: &mut Connection, path: &Path) -> Result<()> {
     let id = |connection: &Connection| -> Result<i32, rusqlite::Error> {
         connection.pragma_query_value(None, "application_id", |row| row.get(0))
     };
@@ -260,7 +244,7 @@ fn claim(connection: &mut Connection, path: &Path) -> Result<(), DbError> {
 }
 
 /// Switches the write-ahead log on, which stays on for the file.
-fn use_log(connection: &Connection, path: &Path) -> Result<(), DbError> {
+fn use_log(connection: &Connection, path: &Path) -> Result<()> {
     let mode: String = connection
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
         .map_err(|error| open_error(path, error))?;
@@ -291,7 +275,7 @@ fn apply_migrations(
     connection: &mut Connection,
     path: &Path,
     migrations: &[Migration],
-) -> Result<(), DbError> {
+) -> Result<()> {
     let found = schema_version(connection).map_err(|error| open_error(path, error))?;
     for migration in migrate::due(migrations, found)? {
         apply_migration(connection, path, migration).map_err(|error| migration.failed(error))?;
@@ -299,11 +283,7 @@ fn apply_migrations(
     Ok(())
 }
 
-fn apply_migration(
-    connection: &mut Connection,
-    path: &Path,
-    migration: &Migration,
-) -> Result<(), DbError> {
+fn apply_migration(connection: &mut Connection, path: &Path, migration: &Migration) -> Result<()> {
     let mut take = || -> Result<(), rusqlite::Error> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
         // Another process may have applied the step while we waited for the lock.

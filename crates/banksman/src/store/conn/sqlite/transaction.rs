@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode, Statement, ffi};
 
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, Value};
-use crate::store::conn::{Access, Conn, Dialect, run_operation, statement_key};
+use crate::store::conn::{Access, Conn, Dialect, Result, run_operation, statement_key};
 
 /// A connection and what it knows about each statement.
 pub(super) struct Link {
@@ -49,7 +49,7 @@ impl Link {
     }
 
     /// Runs one of the driver's own statements, which begin and end transactions and savepoints.
-    pub(super) fn control(&self, sql: &'static str) -> Result<(), DbError> {
+    pub(super) fn control(&self, sql: &'static str) -> Result<()> {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.raw_execute())
@@ -75,7 +75,7 @@ impl Link {
 
     /// Refuses a statement if the transaction is lost. SQLite itself rolls back on some errors (a
     /// full disk, for example), and a statement after that would be committed on its own.
-    fn guard(&self) -> Result<(), DbError> {
+    fn guard(&self) -> Result<()> {
         if let Some(error) = &self.status.failed {
             return Err(error.clone());
         }
@@ -110,7 +110,7 @@ impl Link {
 }
 
 impl Conn for Link {
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, DbError> {
+    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>> {
         self.guard()?;
         self.run(sql, params).map_err(|error| {
             let error = self.error(sql, error);
@@ -119,7 +119,7 @@ impl Conn for Link {
         })
     }
 
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<(), DbError> {
+    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
         self.query(sql, params).map(|_| ())
     }
 
