@@ -11,7 +11,7 @@ use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{Driver, TimerKind, driver_of};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
-use banksman_core::schedule::{Budget, Ineligible, choose};
+use banksman_core::schedule::{Budget, Ineligible};
 use banksman_core::time::{Instant, Span};
 
 use super::decisions::{ReviewerVerdict, on_record};
@@ -304,11 +304,9 @@ fn held_back(
             alive_after,
             token: None,
         };
-        let Some(asked) = store.candidate(id, &request, now)? else { return Ok((vec![], None)) };
-        let candidate = asked.considered.candidate();
-        match choose(&candidate, &asked.load, &request.workers, &asked.all, now) {
-            Ok(_) => return Ok((Vec::new(), None)),
-            Err(held) => list.extend(held),
+        match store.choice(id, &request, now)? {
+            None | Some(Ok(_)) => return Ok((Vec::new(), None)),
+            Some(Err(held)) => list.extend(held),
         }
     }
     list.sort();

@@ -15,7 +15,6 @@ use banksman_core::time::Instant;
 use super::apply::{Add, add_in, apply_to};
 use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
-
 use super::dispatch::{batch_load, saturating_u32};
 use super::row::json;
 use super::spent::{batch_scope, day_scope, day_used, scope_name};

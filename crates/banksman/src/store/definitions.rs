@@ -1,6 +1,6 @@
 //! Lifecycle versions: immutable, identified by the hash of their source and overrides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use banksman_core::lifecycle::check::{Overrides, read_again};
@@ -23,17 +23,18 @@ pub struct Definition {
 
 /// A cache of versions. A version never changes, so an entry never becomes stale.
 #[derive(Default)]
-pub(super) struct Definitions {
-    known: RwLock<BTreeMap<String, Arc<Lifecycle>>>,
-    /// Versions that are certainly in the store. A version that was only read may come from a
-    /// transaction that was rolled back later.
-    kept: RwLock<BTreeSet<String>>,
+pub(super) struct Definitions(RwLock<BTreeMap<String, Known>>);
+
+struct Known {
+    lifecycle: Arc<Lifecycle>,
+    /// It is certainly in the store. A version that was only read may come from a transaction that
+    /// was rolled back later.
+    is_kept: bool,
 }
 
 impl Definitions {
     pub(super) fn get(&self, conn: &mut dyn Conn, version: &str) -> Result<Arc<Lifecycle>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(version).cloned();
-        if let Some(lifecycle) = known {
+        if let Some(lifecycle) = self.known(version, |known| Arc::clone(&known.lifecycle)) {
             return Ok(lifecycle);
         }
         let rows = conn.query(sql::LIFECYCLE, &params![version])?;
@@ -49,9 +50,18 @@ impl Definitions {
             return Err(StoreError::NoDefinition(version.to_owned()));
         }
         let lifecycle = Arc::new(lifecycle);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(version.to_owned(), Arc::clone(&lifecycle));
+        self.add(&lifecycle, false);
         Ok(lifecycle)
+    }
+
+    fn known<T>(&self, version: &str, read: impl Fn(&Known) -> T) -> Option<T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(version).map(read)
+    }
+
+    fn add(&self, lifecycle: &Arc<Lifecycle>, is_kept: bool) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || Known { lifecycle: Arc::clone(lifecycle), is_kept };
+        all.entry(lifecycle.version.clone()).or_insert_with(new).is_kept |= is_kept;
     }
 
     /// Stores a version for the tasks that use it.
@@ -62,34 +72,22 @@ impl Definitions {
         now: Instant,
     ) -> Result<()> {
         let lifecycle = &definition.lifecycle;
-        conn.write(
-            sql::INSERT_LIFECYCLE,
-            &params![
-                lifecycle.version.as_str(),
-                lifecycle.id.as_str(),
-                lifecycle.purpose.as_str(),
-                definition.source.as_str(),
-                overrides_text(&definition.overrides),
-                now
-            ],
-        )?;
-        Ok(())
+        let (version, id, purpose) = (&lifecycle.version, &lifecycle.id, lifecycle.purpose);
+        let overrides = overrides_text(&definition.overrides);
+        let columns = params![version, id, purpose.as_str(), &definition.source, overrides, now];
+        Ok(conn.write(sql::INSERT_LIFECYCLE, &columns)?)
     }
 
     /// Call this only after a transaction that stored the version, or found it, has committed.
     pub(super) fn remember(&self, lifecycle: &Arc<Lifecycle>) {
-        if self.has(&lifecycle.version) {
-            return;
+        if !self.has(&lifecycle.version) {
+            self.add(lifecycle, true);
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(lifecycle.version.clone(), Arc::clone(lifecycle));
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(lifecycle.version.clone());
     }
 
     /// Whether a version is certainly in the store.
     pub(super) fn has(&self, version: &str) -> bool {
-        self.kept.read().unwrap_or_else(PoisonError::into_inner).contains(version)
+        self.known(version, |known| known.is_kept).unwrap_or(false)
     }
 }
 

@@ -81,42 +81,36 @@ pub struct OverBudget {
 }
 
 /// What the scheduler is told about a task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Considered {
-    pub task: TaskId,
-    pub project: String,
-    pub batch: Option<String>,
-    pub tags: Vec<String>,
+struct Considered<'a> {
+    stored: &'a Stored,
     /// The roles that may take it, in the order of the lifecycle.
-    pub roles: Vec<String>,
-    pub areas: Vec<Area>,
-    pub spent: Used,
-    pub budget: Budget,
+    roles: Vec<String>,
+    areas: Vec<Area>,
+    spent: Used,
+    budget: Budget,
 }
 
-impl Considered {
-    #[must_use]
-    pub fn candidate(&self) -> Candidate<'_> {
+impl<'a> Considered<'a> {
+    fn read(tx: &mut Tx<'_>, stored: &'a Stored, request: &Dispatch) -> Result<Self> {
+        let spent = task_used(tx, &stored.task, &request.task_budget)?;
+        let budget = budget_of(tx, stored, request.task_budget, &spent)?;
+        let roles = roles_of(&stored.lifecycle, stored);
+        Ok(Self { stored, roles, areas: areas_of(&stored.task), spent, budget })
+    }
+
+    fn candidate(&self) -> Candidate<'_> {
+        let task = &self.stored.task;
         Candidate {
-            task: self.task,
-            project: &self.project,
-            batch: self.batch.as_deref(),
-            tags: &self.tags,
+            task: task.id,
+            project: &task.project,
+            batch: task.batch.as_deref(),
+            tags: &task.tags,
             roles: &self.roles,
             areas: &self.areas,
             spent: self.spent,
             budget: self.budget,
         }
     }
-}
-
-/// Everything that `schedule::choose` asks for about one task, from one snapshot.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaskSituation {
-    pub considered: Considered,
-    pub load: Load,
-    /// The registry of every live node.
-    pub all: Vec<Worker>,
 }
 
 impl Store {
@@ -135,25 +129,24 @@ impl Store {
         self.read(|tx| whole_load(tx, request, now))
     }
 
-    /// A task and everything that the scheduler needs to decide about it; `None` if it is not
-    /// queued.
-    pub fn candidate(
+    /// What [`Store::dispatch`] would decide about a task, whatever stands before it: the name of
+    /// its worker, or every reason against it; `None` if it is not queued.
+    pub fn choice(
         &self,
         id: TaskId,
         request: &Dispatch,
         now: Instant,
-    ) -> Result<Option<TaskSituation>> {
+    ) -> Result<Option<Result<String, Vec<Ineligible>>>> {
         self.read(|tx| {
             let stored = task(tx, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
             let mut load = whole_load(tx, request, now)?;
-            let considered = considered(tx, &stored, request)?;
+            let considered = Considered::read(tx, &stored, request)?;
             let all = registry(tx, request)?;
-            let load_and_workers = (all.as_slice(), &mut load);
-            let place = (&stored, rank);
-            promise_ahead(tx, place, request, load_and_workers, now)?;
-            load_batch(tx, &mut load, considered.batch.as_deref())?;
-            Ok(Some(TaskSituation { considered, load, all }))
+            promise_ahead(tx, (&stored, rank), request, (&all, &mut load), now)?;
+            load_batch(tx, &mut load, stored.task.batch.as_deref())?;
+            let chosen = choose(&considered.candidate(), &load, &request.workers, &all, now);
+            Ok(Some(chosen.map(|worker| worker.name.clone())))
         })
     }
 }
@@ -172,7 +165,7 @@ fn promise_ahead(
     let place = params![rank, asked.task.id, LOOK];
     for row in tx.query(sql::QUEUE_AHEAD, &place)? {
         let Some(found) = readable(tx, &row)? else { continue };
-        let considered = considered(tx, &found, request)?;
+        let considered = Considered::read(tx, &found, request)?;
         let candidate = considered.candidate();
         if let Err(held) = choose(&candidate, load, &request.workers, all, now) {
             load.reserve_areas(&candidate, &held);
@@ -209,8 +202,8 @@ impl Walk<'_, '_> {
     }
 
     fn consider(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<Next> {
-        let considered = considered(self.tx, found, self.request)?;
-        load_batch(self.tx, &mut self.load, considered.batch.as_deref())?;
+        let considered = Considered::read(self.tx, found, self.request)?;
+        load_batch(self.tx, &mut self.load, found.task.batch.as_deref())?;
         let candidate = considered.candidate();
         let (load, here) = (&self.load, self.request.workers.as_slice());
         let worker = match choose(&candidate, load, here, &self.all, self.now) {
@@ -231,13 +224,13 @@ impl Walk<'_, '_> {
                     .cloned()
                     .collect();
                 if !own.is_empty() && dispatched.over_budget.len() < MOST_LISTED {
-                    let (task, used) = (considered.task, considered.spent);
+                    let (task, used) = (found.task.id, considered.spent);
                     dispatched.over_budget.push(OverBudget { task, used, held: own });
                 }
                 let list =
                     if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
                 if list.len() < MOST_LISTED {
-                    list.push((considered.task, held));
+                    list.push((found.task.id, held));
                 }
                 return Ok(next);
             }
@@ -259,7 +252,7 @@ impl Walk<'_, '_> {
                 ClaimAttempt::MovedOn => return Ok(Next::Another),
                 ClaimAttempt::Refused => {}
                 ClaimAttempt::Broken(error) => {
-                    dispatched.broken.push((considered.task, error));
+                    dispatched.broken.push((found.task.id, error));
                     return Ok(Next::Another);
                 }
             }
@@ -371,21 +364,6 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
         all.extend(workers_from(row.text(0)?));
     }
     Ok(all)
-}
-
-fn considered(tx: &mut Tx<'_>, stored: &Stored, request: &Dispatch) -> Result<Considered> {
-    let task = &stored.task;
-    let spent = task_used(tx, task, &request.task_budget)?;
-    Ok(Considered {
-        task: task.id,
-        project: task.project.clone(),
-        batch: task.batch.clone(),
-        tags: task.tags.clone(),
-        roles: roles_of(&stored.lifecycle, stored),
-        areas: areas_of(task),
-        spent,
-        budget: budget_of(tx, stored, request.task_budget, &spent)?,
-    })
 }
 
 /// The roles that may take a task: those of the claims out of a queue, else the role of its state.

@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::DbError;
-
 use super::query::{self, PAGE};
 use super::row::{Stored, is_damage};
 use super::runs::past_run;

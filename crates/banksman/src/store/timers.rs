@@ -7,7 +7,6 @@ use banksman_core::time::{Instant, Span};
 
 use super::apply::save_if_version;
 use super::batches::{BatchChange, is_paused};
-
 use super::conn::{DbError, Row};
 use super::row::is_damage;
 use super::tx::{Tx, params};

@@ -10,7 +10,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
 use banksman_core::machine::{Driver, driver_of};
 use banksman_core::receipt::Receipt;
-use banksman_core::schedule::{Area, Ineligible, areas, choose, overlap};
+use banksman_core::schedule::{Area, Ineligible, areas, overlap};
 use banksman_core::time::{Instant, Span};
 
 use super::ground::Ground;
@@ -412,10 +412,8 @@ impl Life {
         for node in &self.nodes {
             let now = self.now();
             let request = node.request(now);
-            let asked = self.ledger.store.candidate(id, &request, now).expect("it is read");
-            let Some(asked) = asked else { continue };
-            let candidate = asked.considered.candidate();
-            let chosen = choose(&candidate, &asked.load, &request.workers, &asked.all, now);
+            let chosen = self.ledger.store.choice(id, &request, now).expect("it is read");
+            let Some(chosen) = chosen else { continue };
             let reasons = chosen.err().unwrap_or_default();
             let is_named = reasons.iter().any(|held| {
                 matches!(held, Ineligible::OverBudget { .. } | Ineligible::NoWorker { .. })

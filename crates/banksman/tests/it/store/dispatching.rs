@@ -7,7 +7,7 @@ use banksman::store::{Add, ClaimRequest, Dispatch, Dispatched, Node, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Event, Finish, NewTask};
-use banksman_core::schedule::{Budget, Ineligible, Worker, choose};
+use banksman_core::schedule::{Budget, Ineligible, Worker};
 use serde_json::json;
 
 use super::acts::{
@@ -394,16 +394,11 @@ fn why_asks_what_the_dispatcher_asks(world: &World) {
     held.new.batch = Some("friday".to_owned());
     let held = added(&store, held).stored.task.id;
     assert_eq!(first(dispatch(&store, &site, NOON)), taken);
-    let why = |store: &Store| {
-        let asked = store.candidate(held, &request(&site), NOON).unwrap().expect("it is queued");
-        assert!(asked.load.batches.contains_key("friday"));
-        let answer =
-            choose(&asked.considered.candidate(), &asked.load, &site.workers, &asked.all, NOON);
-        answer.map(|worker| worker.name.clone())
-    };
+    let why =
+        |store: &Store| store.choice(held, &request(&site), NOON).unwrap().expect("it is queued");
     let dispatched = dispatch(&store, &site, NOON);
     assert_eq!(dispatched.held, [(held, why(&store).expect_err("it is held"))]);
-    assert_eq!(store.candidate(taken, &request(&site), NOON).unwrap(), None);
+    assert_eq!(store.choice(taken, &request(&site), NOON).unwrap(), None);
     // The dispatcher does not even look at a paused batch, but who asks is told.
     let pause = BatchChange { paused: Some(true), ..BatchChange::default() };
     store.set_batch("friday", pause).unwrap();

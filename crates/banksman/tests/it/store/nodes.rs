@@ -37,12 +37,12 @@ fn only_other_workers_are_news(world: &World) {
     let store = world.open();
     let news = |node: &Node| store.put_node(node).unwrap();
     let first = node("n1", &[worker("ada")]);
-    assert_eq!(news(&first), true);
-    assert_eq!(news(&first), false);
+    assert!(news(&first));
+    assert!(!news(&first));
     let alive = Node { capacity: 1, seen_at: NOON.plus(MINUTE), ..first };
-    assert_eq!(news(&alive), false);
+    assert!(!news(&alive));
     let grown = Node { workers: vec![worker("ada"), worker("bob")], ..alive };
-    assert_eq!(news(&grown), true);
+    assert!(news(&grown));
 }
 
 /// The bounds and delays that begin with a person's word are kept by the store's clock, so they
