@@ -1,6 +1,4 @@
-//! File names: made from ids, numbered, and sorted in natural order. It touches no file.
-
-use std::cmp::Ordering;
+//! File names: made from ids and numbered. It touches no file.
 
 use sha2::{Digest, Sha256};
 
@@ -94,53 +92,6 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Natural order: `attempt-2` before `attempt-10`, and `attempt-2` before `attempt-2-2`, whatever
-/// the extension.
-pub(super) fn in_natural_order(left: &str, right: &str) -> Ordering {
-    let ((left_stem, left_ending), (right_stem, right_ending)) = (parts(left), parts(right));
-    natural(left_stem, right_stem)
-        .then_with(|| natural(left_ending, right_ending))
-        .then_with(|| left.cmp(right))
-}
-
-fn parts(path: &str) -> (&str, &str) {
-    let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-    let (_, ending) = split_extension(&path[name_at..]);
-    path.split_at(path.len() - ending.len())
-}
-
-fn natural(mut left: &str, mut right: &str) -> Ordering {
-    loop {
-        let (left_digits, right_digits) = (digits(left), digits(right));
-        if !left_digits.is_empty() && !right_digits.is_empty() {
-            let by_number = by_number(left_digits, right_digits);
-            if by_number.is_ne() {
-                return by_number;
-            }
-            (left, right) = (&left[left_digits.len()..], &right[right_digits.len()..]);
-            continue;
-        }
-        let (left_char, right_char) = (left.chars().next(), right.chars().next());
-        let (Some(char), Some(_)) = (left_char, right_char) else {
-            return left_char.cmp(&right_char);
-        };
-        if left_char != right_char {
-            return left_char.cmp(&right_char);
-        }
-        (left, right) = (&left[char.len_utf8()..], &right[char.len_utf8()..]);
-    }
-}
-
-fn digits(text: &str) -> &str {
-    &text[..text.bytes().take_while(u8::is_ascii_digit).count()]
-}
-
-/// Compares numbers of any length: without leading zeros the longer one is larger.
-fn by_number(left: &str, right: &str) -> Ordering {
-    let (left, right) = (left.trim_start_matches('0'), right.trim_start_matches('0'));
-    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,22 +153,5 @@ mod tests {
         assert!(!is_taken_signal("XG-pass", "XG-pass.1.md"));
         assert!(!is_taken_signal("X-1-done.json", "X-1-done..json"));
         assert!(!is_taken_signal("X-1-done.json", "X-12-done.1.json"));
-    }
-
-    #[test]
-    fn names_are_sorted_in_natural_order() {
-        let sorted = [
-            "a-2.md",
-            "a-2-2.md",
-            "a-010.md",
-            "a-10.txt",
-            "a-11.md",
-            "b-1.md",
-            "b-99999999999999999999999.md",
-        ];
-        let mut shuffled = sorted;
-        shuffled.reverse();
-        shuffled.sort_by(|left, right| in_natural_order(left, right));
-        assert_eq!(shuffled, sorted);
     }
 }

@@ -223,36 +223,6 @@ impl<'a> WorktreePool<'a> {
         link::link_folder(path, record)?;
         Ok(false)
     }
-
-    /// Creates spare worktrees in advance. Only one process does that per repository; others return
-    /// at once.
-    pub(super) fn stock(
-        &self,
-        runner: &mut dyn Runner,
-        commit: &str,
-        wanted: usize,
-    ) -> Result<usize, RunError> {
-        let name = hash_of(&self.common);
-        let lock = self.spare.join("locks").join(format!("stock-{name}.lock"));
-        let lock = super::lock::try_acquire(&lock)
-            .map_err(|error| failed("taking the lock", &lock, &error))?;
-        let Some(_held) = lock else { return Ok(0) };
-        let making = self.spare.join("making").join(name);
-        let missing = wanted.min(SPARES).saturating_sub(self.spares().len());
-        for _ in 0..missing {
-            if self.inspect(&making)? != WorktreeState::Free {
-                self.discard(runner, &making)?;
-            }
-            self.forget(runner, &making)?;
-            self.git(runner).add_worktree(&making, CheckoutTarget::Commit(commit))?;
-            let record = link::record_named_in(&making.join(".git"))
-                .map_err(|error| failed("reading the new worktree", &making, &error))?;
-            if !self.put_spare(&making, &record)? {
-                self.discard(runner, &making)?;
-            }
-        }
-        Ok(missing)
-    }
 }
 
 /// A file system error in the form of a git error.

@@ -29,13 +29,6 @@ pub struct Removed {
     pub kept: Option<PathBuf>,
 }
 
-/// A ref that holds rescued work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rescue {
-    pub name: String,
-    pub commit: String,
-}
-
 /// The disk use of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUse {
@@ -145,21 +138,6 @@ fn delete_contained_branch(
     Ok(())
 }
 
-/// Creates spare worktrees of the base in advance, so that tasks that start at once do not wait for
-/// a checkout. Returns how many.
-pub fn stock(
-    runner: &mut dyn Runner,
-    workspace: &Workspace,
-    wanted: usize,
-    env: &BTreeMap<String, String>,
-) -> Result<usize, RunError> {
-    let pool = WorktreePool::of(workspace, env)?;
-    match safe_commits(&mut pool.git(runner), workspace)?.first() {
-        Some(commit) => pool.stock(runner, commit, wanted),
-        None => Ok(0),
-    }
-}
-
 /// Deletes the trash and returns the number of deleted trees.
 pub fn empty_trash(
     runner: &mut dyn Runner,
@@ -217,14 +195,4 @@ pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
         }
     }
     used
-}
-
-/// The rescued work of a repository.
-pub fn rescues(
-    runner: &mut dyn Runner,
-    repo: &Path,
-    env: &BTreeMap<String, String>,
-) -> Result<Vec<Rescue>, RunError> {
-    let refs = Git::at(runner, repo, env).refs(&[rescue::REFS])?;
-    Ok(refs.into_iter().map(|(name, commit)| Rescue { name, commit }).collect())
 }

@@ -11,7 +11,7 @@ use crate::exec::git::{Git, MergeTree, Status, shown};
 use crate::exec::process::{RunError, Runner};
 
 /// The prefix of all rescue refs.
-pub const REFS: &str = "refs/banksman/rescue/";
+const REFS: &str = "refs/banksman/rescue/";
 /// How often to look for a number that is neither taken nor locked by a killed git.
 const MAX_TRIES: u32 = 20;
 

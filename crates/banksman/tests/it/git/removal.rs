@@ -7,7 +7,7 @@ use banksman::exec::job::Workspace;
 use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
 use banksman::exec::worktree::mark::{self, TaskWorktree};
 use banksman::exec::worktree::prepare;
-use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove, rescues, stock};
+use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove};
 
 use super::{World, read, write};
 
@@ -61,9 +61,9 @@ fn everything_that_is_only_there_is_saved() {
     let files = world.git(&world.repo(), &["ls-tree", "-r", "--name-only", &name]);
     assert!(files.lines().any(|file| file == "-rf") && !files.contains("README"), "{files}");
     assert!(!files.contains("ignored/x"));
-    let found = rescues(&mut PlainRunner, &world.repo(), &world.env()).unwrap();
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].name, name);
+    let found =
+        world.git(&world.repo(), &["for-each-ref", "--format=%(refname)", "refs/banksman/rescue/"]);
+    assert_eq!(found, name);
 }
 
 #[test]
@@ -201,17 +201,6 @@ fn there_are_only_so_many_spares_and_the_rest_can_be_deleted() {
     assert_eq!(fs::read_dir(world.spare().join("trash")).unwrap().count(), 0);
     let listed = world.git(&world.repo(), &["worktree", "list"]);
     assert_eq!(listed.lines().count(), 1 + SPARES, "{listed}");
-}
-
-#[test]
-fn spares_can_be_made_ahead() {
-    let world = World::new();
-    let workspace = world.workspace("t1");
-    let make = |wanted| stock(&mut PlainRunner, &workspace, wanted, &world.env()).unwrap();
-    assert_eq!((make(2), make(2), make(3)), (2, 0, 1));
-    drop(world.prepare(&workspace));
-    assert_eq!(make(100), SPARES - 2);
-    assert_eq!(world.status(&workspace.worktree), "");
 }
 
 /// One beside the repository, as a template may have it.
