@@ -467,15 +467,12 @@ impl<'a> Git<'a> {
         timeout: Duration,
     ) -> Result<Output, RunError> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
-        let args = settings.chain(args.iter().copied()).map(str::to_owned).collect();
+        let args = settings.chain(args.iter().copied());
         let program = Program {
-            program: "git".to_owned(),
-            args,
-            folder: self.folder.clone(),
-            env: self.env.clone(),
             stdin: stdin.map(str::to_owned),
             timeout,
             keep: KEEP_BYTES,
+            ..Program::new("git", args, &self.folder, &self.env)
         };
         let mut output = self.runner.run(&program)?;
         for _ in 0..RECORD_TRIES {

@@ -7,7 +7,6 @@
 //! the lock on its folder, which no child inherits.
 
 pub(in crate::exec) mod cgroup;
-mod child;
 mod folder;
 mod heartbeat;
 mod inspect;

@@ -5,15 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use super::process::{Program, RunError, Runner};
 use crate::config::{EnvVars, Environment};
 
-/// Opening a window takes milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of an error message is kept.
-const ERROR_BYTES: usize = 2_000;
 /// What the terminals' programs need to find their session or desktop.
 const NEEDED: [&str; 8] = [
     "PATH",
@@ -69,15 +64,8 @@ pub fn open(
     folder: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<(), RunError> {
-    let program = Program {
-        program: screen.as_str().to_owned(),
-        args: arguments(screen, name, command, folder),
-        folder: folder.to_owned(),
-        env: env.clone(),
-        stdin: None,
-        timeout: TIMEOUT,
-        keep: ERROR_BYTES,
-    };
+    let args = arguments(screen, name, command, folder);
+    let program = Program::new(screen.as_str(), args, folder, env);
     let output = runner.run(&program)?;
     if output.ok() {
         return Ok(());

@@ -351,13 +351,5 @@ pub(in crate::exec) fn shell(
     timeout: Duration,
     keep: usize,
 ) -> Program {
-    Program {
-        program: "sh".to_owned(),
-        args: vec!["-c".to_owned(), command.to_owned()],
-        folder: folder.to_owned(),
-        env: env.clone(),
-        stdin: None,
-        timeout,
-        keep,
-    }
+    Program { timeout, keep, ..Program::new("sh", ["-c", command], folder, env) }
 }

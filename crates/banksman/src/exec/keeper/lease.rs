@@ -7,10 +7,10 @@ use std::time::{Duration, Instant as Moment};
 
 use banksman_core::receipt::ProcessExit;
 use banksman_core::time::{Instant, Span};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal};
 
 use super::super::job::{LOST, LeaseConfig, RunLimits};
-use super::child::{Child, Side};
+use super::super::process::child::{Child, Side};
 use crate::clock;
 
 /// A timestamp is short, and so is an error message.
@@ -132,7 +132,7 @@ impl Lease {
         if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
             // The child is not reaped yet, so the pid is still its own; it leads a group with
             // everything it started.
-            if let Err(error) = kill_process_group(renewal.child.pid, Signal::KILL) {
+            if let Err(error) = renewal.child.signal_group(Signal::KILL) {
                 eprintln!("{} failed to kill a lease renewal: {error}", clock::now());
             }
         }

@@ -13,7 +13,8 @@ use super::super::agent::{
     ToolCall,
 };
 use super::super::job::RunLimits;
-use super::child::{Child, Side, Start};
+use super::super::process::Program;
+use super::super::process::child::{Child, Side};
 use super::heartbeat::{KeeperStatus, SHOWN_BYTES};
 use super::lease::millis;
 use super::lines::Lines;
@@ -124,23 +125,16 @@ impl Keeper {
             env.insert(name.clone(), fill_folder(value));
         }
         env.insert(MARKER.to_owned(), self.marker.clone());
-        let args: Vec<String> = launch.args.iter().map(fill_folder).collect();
-        let own_program =
-            || std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
         let program = if launch.program == OWN_PROGRAM {
-            own_program()
+            std::env::current_exe()
+                .map(|path| path.to_string_lossy().into_owned())
                 .map_err(|error| format!("failed to find the banksman executable: {error}"))?
         } else {
             launch.program.clone()
         };
-        let start = Start {
-            program: &program,
-            args: &args,
-            folder: turn.folder,
-            env: &env,
-            stdin: launch.stdin.as_deref(),
-        };
-        Child::start(&start)
+        let args = launch.args.iter().map(fill_folder);
+        let program = Program::new(&program, args, turn.folder, &env);
+        Child::start(&Program { stdin: launch.stdin.clone(), ..program })
             .map_err(|error| format!("failed to start `{}`: {error}", launch.program))
     }
 }

@@ -12,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use super::super::process::child::{Child, Side, reap};
 use super::Keeper;
 use super::cgroup::Cgroup;
-use super::child::{Child, Side, reap};
 use super::heartbeat::KeeperStatus;
 use super::lease::{Lease, LeaseState, millis};
 use super::tree::{self, Process};
@@ -363,9 +363,8 @@ fn signal_group(child: &Child, signal: Signal) {
     if child.exit.is_some() {
         return;
     }
-    match rustix::process::kill_process_group(child.pid, signal) {
-        Ok(()) | Err(Errno::SRCH) => {}
-        Err(error) => eprintln!("{} failed to signal the agent: {error}", clock::now()),
+    if let Err(error) = child.signal_group(signal) {
+        eprintln!("{} failed to signal the agent: {error}", clock::now());
     }
 }
 

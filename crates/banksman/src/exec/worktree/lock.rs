@@ -108,15 +108,7 @@ pub fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
 
 /// Waits a moment through the runner.
 pub fn pause(runner: &mut dyn Runner, env: &BTreeMap<String, String>) -> Result<(), RunError> {
-    let program = Program {
-        program: "sleep".to_owned(),
-        args: vec![PAUSE_SECONDS.to_owned()],
-        folder: PathBuf::from("/"),
-        env: env.clone(),
-        stdin: None,
-        timeout: Duration::from_secs(5),
-        keep: 1024,
-    };
+    let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), env);
     runner.run(&program).map(drop)
 }
 

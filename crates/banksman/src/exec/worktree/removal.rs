@@ -150,16 +150,9 @@ pub fn empty_trash(
     for entry in entries.flatten().take(TRASH) {
         let path = entry.path().to_string_lossy().into_owned();
         let mut run = |program: &str, options: &[&str]| {
-            let args = options.iter().copied().chain(["--", &path]).map(str::to_owned).collect();
-            runner.run(&Program {
-                program: program.to_owned(),
-                args,
-                folder: spare.to_owned(),
-                env: env.clone(),
-                stdin: None,
-                timeout: DELETE_TIME,
-                keep: 16 * 1024,
-            })
+            let args = options.iter().copied().chain(["--", &path]);
+            let program = Program::new(program, args, spare, env);
+            runner.run(&Program { timeout: DELETE_TIME, ..program })
         };
         // Tools such as Go's create folders that even their owner cannot delete from.
         run("chmod", &["-R", "u+w"])?;

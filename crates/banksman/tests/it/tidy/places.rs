@@ -84,7 +84,7 @@ const PLACES: &[Place] = &[
         only_in: &[
             "exec/process.rs",
             // A keeper's children, and the keepers themselves.
-            "exec/keeper/child.rs",
+            "exec/process/child.rs",
             "exec/site/local.rs",
             "exec/agent/acp_client/link.rs",
         ],

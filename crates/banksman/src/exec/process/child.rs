@@ -1,30 +1,21 @@
-//! A child process of the keeper, with a given environment and non-blocking pipes.
+//! A child process in a group of its own, with non-blocking pipes.
 //!
-//! Nothing here waits for a child to exit: the keeper reaps all its children, including adopted
-//! ones, in one place.
+//! Nothing here waits for a child to exit: a keeper reaps all its children, including adopted ones,
+//! in one place.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use banksman_core::receipt::ProcessExit;
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::process::{Pid, WaitOptions, WaitStatus};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
 
-/// A program to start. The child gets this environment and nothing else.
-pub(super) struct Start<'a> {
-    pub(super) program: &'a str,
-    pub(super) args: &'a [String],
-    pub(super) folder: &'a Path,
-    pub(super) env: &'a BTreeMap<String, String>,
-    pub(super) stdin: Option<&'a str>,
-}
+use super::Program;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(in crate::exec) enum Side {
     Out,
     Err,
 }
@@ -36,24 +27,24 @@ struct Input {
     written: usize,
 }
 
-pub(super) struct Child {
-    pub(super) pid: Pid,
-    pub(super) exit: Option<ProcessExit>,
+pub(in crate::exec) struct Child {
+    pub(in crate::exec) pid: Pid,
+    pub(in crate::exec) exit: Option<ProcessExit>,
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
     input: Option<Input>,
 }
 
 impl Child {
-    /// Starts a program in a process group of its own.
-    pub(super) fn start(start: &Start<'_>) -> io::Result<Self> {
-        let mut command = Command::new(start.program);
-        command.args(start.args).current_dir(start.folder).env_clear().envs(start.env);
-        Self::spawn(&mut command, start.stdin)
+    /// Starts a program. Its limits are up to the caller.
+    pub(in crate::exec) fn start(program: &Program) -> io::Result<Self> {
+        let mut command = Command::new(&program.program);
+        command.args(&program.args).current_dir(&program.folder).env_clear().envs(&program.env);
+        Self::spawn(&mut command, program.stdin.as_deref())
     }
 
     /// Starts one of our own programs, with the keeper's environment.
-    pub(super) fn start_own(argv: &[String], more: &[&str]) -> io::Result<Self> {
+    pub(in crate::exec) fn start_own(argv: &[String], more: &[&str]) -> io::Result<Self> {
         let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         Self::spawn(Command::new(program).args(args).args(more), None)
     }
@@ -72,28 +63,39 @@ impl Child {
             written: 0,
         });
         let pipes = [out.as_ref(), err.as_ref(), input.as_ref().map(|input| &input.pipe)];
-        for pipe in pipes.into_iter().flatten() {
-            ioctl_fionbio(pipe, true)?;
+        let set = pipes.into_iter().flatten().try_for_each(|pipe| ioctl_fionbio(pipe, true));
+        if let Err(error) = set {
+            // The error matters more than a child that cannot be ended.
+            drop(child.kill().and_then(|()| child.wait()));
+            return Err(error.into());
         }
         Ok(Self { pid, exit: None, out, err, input })
     }
 
+    /// Signals the whole group, because the program's own children would survive it.
+    pub(in crate::exec) fn signal_group(&self, signal: Signal) -> io::Result<()> {
+        match kill_process_group(self.pid, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Whether all its output has been read.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(in crate::exec) fn is_silent(&self) -> bool {
         self.out.is_none() && self.err.is_none()
     }
 
-    pub(super) fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
+    pub(in crate::exec) fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
         [&self.out, &self.err].into_iter().flatten()
     }
 
-    pub(super) fn writable(&self) -> Option<&OwnedFd> {
+    pub(in crate::exec) fn writable(&self) -> Option<&OwnedFd> {
         self.input.as_ref().map(|input| &input.pipe)
     }
 
     /// Reads available output, at most `turns` buffers from each stream, so that the rest of the
     /// loop does not wait long.
-    pub(super) fn read(
+    pub(in crate::exec) fn read(
         &mut self,
         buffer: &mut [u8],
         turns: usize,
@@ -119,7 +121,7 @@ impl Child {
     }
 
     /// Writes as much input as the child accepts now and closes the pipe after the last byte.
-    pub(super) fn write(&mut self) {
+    pub(in crate::exec) fn write(&mut self) {
         while let Some(input) = &mut self.input {
             match rustix::io::write(&input.pipe, &input.bytes[input.written..]) {
                 Ok(count) => input.written += count,
@@ -136,7 +138,7 @@ impl Child {
 }
 
 /// Every child that exited since the last call, including adopted ones.
-pub(super) fn reap() -> Vec<(Pid, ProcessExit)> {
+pub(in crate::exec) fn reap() -> Vec<(Pid, ProcessExit)> {
     let mut ended = Vec::new();
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         ended.push((pid, exit(status)));
@@ -144,6 +146,6 @@ pub(super) fn reap() -> Vec<(Pid, ProcessExit)> {
     ended
 }
 
-fn exit(status: WaitStatus) -> ProcessExit {
+pub(super) fn exit(status: WaitStatus) -> ProcessExit {
     ProcessExit { code: status.exit_status(), signal: status.terminating_signal() }
 }
