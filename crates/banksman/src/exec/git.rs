@@ -105,6 +105,16 @@ pub enum CheckoutTarget<'a> {
     Commit(&'a str),
 }
 
+impl<'a> CheckoutTarget<'a> {
+    /// The option that it needs, and its revision.
+    fn parts(self) -> (&'static str, &'a str) {
+        match self {
+            Self::Branch(branch) => ("", branch),
+            Self::Commit(commit) => ("--detach", commit),
+        }
+    }
+}
+
 /// A worktree that git lists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorktreeEntry {
@@ -147,9 +157,9 @@ impl<'a> Git<'a> {
 
     /// Full names of refs and their commits, for exact names and for prefixes that end in a slash.
     pub fn refs(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>, RunError> {
-        let mut args = vec!["for-each-ref", "--format=%(objectname) %(refname)", "--"];
-        args.extend(names);
-        let output = self.run_checked(&args, SHORT)?;
+        // The format has a space, so it is no word of the command.
+        let args = [&["--format=%(objectname) %(refname)", "--"], names].concat();
+        let output = self.run_checked("for-each-ref", &args, SHORT)?;
         let pair = |line: &str| {
             let (commit, name) = line.split_once(' ')?;
             Some((name.to_owned(), commit.to_owned()))
@@ -158,41 +168,42 @@ impl<'a> Git<'a> {
     }
 
     pub fn commit_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
-        let wanted = format!("{revision}^{{commit}}");
-        self.optional_line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+        self.object(&format!("{revision}^{{commit}}"))
     }
 
     pub fn tree_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
-        let wanted = format!("{revision}^{{tree}}");
-        self.optional_line(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted])
+        self.object(&format!("{revision}^{{tree}}"))
+    }
+
+    fn object(&mut self, wanted: &str) -> Result<Option<String>, RunError> {
+        self.optional_line("rev-parse --verify --quiet --end-of-options", &[wanted])
     }
 
     pub fn is_ancestor(&mut self, old: &str, new: &str) -> Result<bool, RunError> {
-        Ok(old == new || self.succeeds(&["merge-base", "--is-ancestor", old, new])?)
+        Ok(old == new || self.succeeds("merge-base --is-ancestor", &[old, new])?)
     }
 
     pub fn merge_base(&mut self, one: &str, other: &str) -> Result<Option<String>, RunError> {
-        self.optional_line(&["merge-base", one, other])
+        self.optional_line("merge-base", &[one, other])
     }
 
     /// The number of commits from `base` to `head`.
     pub fn count(&mut self, base: &str, head: &str) -> Result<u32, RunError> {
         let range = format!("{base}..{head}");
-        Ok(self.line(&["rev-list", "--count", &range, "--"])?.parse().unwrap_or(u32::MAX))
+        Ok(self.line("rev-list --count", &[&range, "--"])?.parse().unwrap_or(u32::MAX))
     }
 
     /// The changes of a commit since its merge base with `base`, for people: a summary, then the
     /// patch.
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
         let range = format!("{base}...{head}");
-        let args = ["diff", "--stat", "--patch", "--no-ext-diff", "--end-of-options", &range, "--"];
-        Ok(self.run_checked(&args, SHORT)?.stdout)
+        let command = "diff --stat --patch --no-ext-diff --end-of-options";
+        Ok(self.run_checked(command, &[&range, "--"], SHORT)?.stdout)
     }
 
     pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool, RunError> {
         let range = format!("{base}..{head}");
-        let first = ["rev-list", "--min-parents=2", "--max-count=1", &range, "--"];
-        Ok(!self.line(&first)?.is_empty())
+        Ok(!self.line("rev-list --min-parents=2 --max-count=1", &[&range, "--"])?.is_empty())
     }
 
     /// Moves a ref only if it is still where the caller saw it; an empty `old` means that it must
@@ -200,12 +211,12 @@ impl<'a> Git<'a> {
     pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
         let zero = "0".repeat(new.len());
         let old = if old.is_empty() { zero.as_str() } else { old };
-        self.succeeds(&["update-ref", "-m", "banksman", "--no-deref", name, new, old])
+        self.succeeds("update-ref -m banksman --no-deref", &[name, new, old])
     }
 
     pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<bool, RunError> {
         let name = format!("refs/heads/{branch}");
-        self.succeeds(&["update-ref", "-d", &name, commit])
+        self.succeeds("update-ref -d", &[&name, commit])
     }
 
     /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
@@ -213,70 +224,50 @@ impl<'a> Git<'a> {
     pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<Output, RunError> {
         let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
         let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
-        let args = [
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--end-of-options",
-            remote,
-            &base,
-            &branch,
-        ];
-        self.run(&args, None, FETCH)
+        let command = "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules \
+                       --end-of-options";
+        self.run(command, &[remote, &base, &branch], None, FETCH)
     }
 
     // Worktrees.
 
     /// Runs a command that reads the records of all worktrees, and retries it if another process
     /// removes one meanwhile.
-    fn run_with_worktrees(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
+    fn run_with_worktrees(
+        &mut self,
+        command: &str,
+        args: &[&str],
+        timeout: Duration,
+    ) -> Result<Output, RunError> {
         for _ in 1..WORKTREE_TRIES {
-            match self.run_checked(args, timeout) {
+            match self.run_checked(command, args, timeout) {
                 Err(RunError::Failed { detail, .. }) if is_of_another_record(&detail) => {}
                 done @ (Ok(_) | Err(_)) => return done,
             }
         }
-        self.run_checked(args, timeout)
+        self.run_checked(command, args, timeout)
     }
 
     pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<(), RunError> {
-        let path = text_of(path)?;
-        let mut args = vec!["worktree", "add", "--quiet"];
-        match on {
-            CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", path, branch]),
-            CheckoutTarget::Commit(commit) => {
-                args.extend(["--detach", "--end-of-options", path, commit]);
-            }
-        }
-        self.run_with_worktrees(&args, LONG).map(drop)
+        let (detach, revision) = on.parts();
+        let command = format!("worktree add --quiet {detach} --end-of-options");
+        self.run_with_worktrees(&command, &[text_of(path)?, revision], LONG).map(drop)
     }
 
     /// Creates a worktree's record for existing files, without touching them.
     pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<(), RunError> {
-        let path = text_of(path)?;
-        let args = [
-            "worktree",
-            "add",
-            "--quiet",
-            "--no-checkout",
-            "--detach",
-            "--end-of-options",
-            path,
-            commit,
-        ];
-        self.run_with_worktrees(&args, SHORT).map(drop)
+        let command = "worktree add --quiet --no-checkout --detach --end-of-options";
+        self.run_with_worktrees(command, &[text_of(path)?, commit], SHORT).map(drop)
     }
 
     /// Removes a worktree's record, and its folder if it still exists.
     pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
-        let args = ["worktree", "remove", "--force", "--force", "--end-of-options", text_of(path)?];
-        self.run_with_worktrees(&args, LONG).map(drop)
+        let command = "worktree remove --force --force --end-of-options";
+        self.run_with_worktrees(command, &[text_of(path)?], LONG).map(drop)
     }
 
     pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>, RunError> {
-        let output = self.run_with_worktrees(&["worktree", "list", "--porcelain", "-z"], SHORT)?;
+        let output = self.run_with_worktrees("worktree list --porcelain -z", &[], SHORT)?;
         let mut found: Vec<WorktreeEntry> = Vec::new();
         for field in output.stdout.split('\0') {
             if let Some(path) = field.strip_prefix("worktree ") {
@@ -293,70 +284,57 @@ impl<'a> Git<'a> {
     /// Checks out a branch or a commit and discards what prevents it.
     pub fn force_checkout(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
         // `--discard-changes` still refuses to overwrite untracked files, despite its manual.
-        let mut args = vec!["switch", "--quiet", "--force", "--no-guess"];
-        match on {
-            CheckoutTarget::Branch(branch) => args.extend(["--end-of-options", branch]),
-            CheckoutTarget::Commit(commit) => args.extend(["--detach", "--end-of-options", commit]),
-        }
-        self.run_checked(&args, LONG).map(drop)
+        let (detach, revision) = on.parts();
+        let command = format!("switch --quiet --force --no-guess {detach} --end-of-options");
+        self.run_checked(&command, &[revision], LONG).map(drop)
     }
 
     /// Switches to a branch and keeps uncommitted work; false if that conflicts.
     pub fn switch_keeping_changes(&mut self, branch: &str) -> Result<bool, RunError> {
-        self.succeeds(&["switch", "--quiet", "--no-guess", "--end-of-options", branch])
+        self.succeeds("switch --quiet --no-guess --end-of-options", &[branch])
     }
 
     /// Sets the branch to `HEAD` and switches to it. Files and index stay as they are.
     pub fn set_branch_to_head(&mut self, branch: &str) -> Result<(), RunError> {
-        let args = ["switch", "--quiet", "--no-track", "--force-create", branch];
-        self.run_checked(&args, SHORT).map(drop)
+        self.run_checked("switch --quiet --no-track --force-create", &[branch], SHORT).map(drop)
     }
 
     /// Resets the index to the commit; files stay as they are.
     pub fn reset_index(&mut self) -> Result<(), RunError> {
-        self.run_checked(&["reset", "--quiet", "--mixed"], LONG).map(drop)
+        self.run_checked("reset --quiet --mixed", &[], LONG).map(drop)
     }
 
     /// Removes everything that the commit does not have, including ignored files and nested
     /// repositories.
     pub fn clean_all(&mut self) -> Result<(), RunError> {
-        self.run_checked(&["clean", "--quiet", "-ffdx"], LONG).map(drop)
+        self.run_checked("clean --quiet -ffdx", &[], LONG).map(drop)
     }
 
     /// Removes files that are neither tracked nor ignored.
     pub fn clean_untracked(&mut self) -> Result<(), RunError> {
-        self.run_checked(&["clean", "--quiet", "-fd"], LONG).map(drop)
+        self.run_checked("clean --quiet -fd", &[], LONG).map(drop)
     }
 
     pub fn fast_forward(&mut self, commit: &str) -> Result<Output, RunError> {
-        let args = ["merge", "--quiet", "--ff-only", "--no-autostash", "--end-of-options", commit];
-        self.run(&args, None, LONG)
+        let command = "merge --quiet --ff-only --no-autostash --end-of-options";
+        self.run(command, &[commit], None, LONG)
     }
 
     /// Moves the checked-out branch and its files to another commit, unless uncommitted work would
     /// be lost.
     pub fn reset_keep(&mut self, commit: &str) -> Result<bool, RunError> {
-        Ok(self.run(&["reset", "--quiet", "--keep", full_id(commit)?], None, LONG)?.ok())
+        Ok(self.run("reset --quiet --keep", &[full_id(commit)?], None, LONG)?.ok())
     }
 
     pub fn rebase(&mut self, onto: &str) -> Result<bool, RunError> {
-        let args = [
-            "rebase",
-            "--quiet",
-            "--no-autostash",
-            "--no-fork-point",
-            "--no-update-refs",
-            "--no-gpg-sign",
-            "--end-of-options",
-            onto,
-        ];
-        let output = self.run_as_author(&args, None, LONG)?;
-        Ok(output.ok())
+        let command = "rebase --quiet --no-autostash --no-fork-point --no-update-refs --no-gpg-sign \
+                       --end-of-options";
+        Ok(self.run_as_author(command, &[onto], None, LONG)?.ok())
     }
 
     /// Aborts an unfinished operation: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
     pub fn abort(&mut self, operation: &str) -> Result<bool, RunError> {
-        self.succeeds(&[operation, "--abort"])
+        self.succeeds(operation, &["--abort"])
     }
 
     // Trees and commits.
@@ -364,19 +342,18 @@ impl<'a> Git<'a> {
     pub fn add_all(&mut self, except: &[String]) -> Result<Output, RunError> {
         let except: Vec<String> =
             except.iter().map(|path| format!(":(exclude,literal,top){path}")).collect();
-        let mut args = vec!["add", "--all", "--ignore-errors", "--", ":/"];
-        args.extend(except.iter().map(String::as_str));
-        self.run(&args, None, LONG)
+        let except: Vec<&str> = except.iter().map(String::as_str).collect();
+        self.run("add --all --ignore-errors -- :/", &except, None, LONG)
     }
 
     /// None while the index contains a conflict.
     pub fn write_tree(&mut self) -> Result<Option<String>, RunError> {
-        self.optional_line(&["write-tree"])
+        self.optional_line("write-tree", &[])
     }
 
     pub fn commit_index(&mut self, message: &str) -> Result<(), RunError> {
-        let args = ["commit", "--quiet", "--no-verify", "--cleanup=whitespace", "--file=-"];
-        let output = self.run_as_author(&args, Some(message), LONG)?;
+        let command = "commit --quiet --no-verify --cleanup=whitespace --file=-";
+        let output = self.run_as_author(command, &[], Some(message), LONG)?;
         checked("git commit", output).map(drop)
     }
 
@@ -386,26 +363,15 @@ impl<'a> Git<'a> {
         parents: &[&str],
         message: &str,
     ) -> Result<String, RunError> {
-        let mut args = vec!["commit-tree"];
-        for parent in parents {
-            args.extend(["-p", parent]);
-        }
+        let mut args: Vec<&str> = parents.iter().flat_map(|parent| ["-p", parent]).collect();
         args.extend(["-F", "-", tree]);
-        let output = self.run_as_author(&args, Some(message), SHORT)?;
+        let output = self.run_as_author("commit-tree", &args, Some(message), SHORT)?;
         Ok(checked("git commit-tree", output)?.stdout.trim().to_owned())
     }
 
     pub fn merge_tree(&mut self, base: &str, branch: &str) -> Result<MergeTree, RunError> {
-        let args = [
-            "merge-tree",
-            "--write-tree",
-            "--name-only",
-            "--no-messages",
-            "--end-of-options",
-            base,
-            branch,
-        ];
-        let output = self.run(&args, None, LONG)?;
+        let command = "merge-tree --write-tree --name-only --no-messages --end-of-options";
+        let output = self.run(command, &[base, branch], None, LONG)?;
         let mut lines = output.stdout.lines();
         match output.exit.code {
             Some(0) => Ok(MergeTree::Clean { tree: lines.next().unwrap_or_default().to_owned() }),
@@ -419,55 +385,63 @@ impl<'a> Git<'a> {
 
     /// The target of a symbolic link in a commit.
     pub fn link_target(&mut self, object: &str) -> Result<String, RunError> {
-        Ok(self.run_checked(&["cat-file", "blob", object], SHORT)?.stdout)
+        Ok(self.run_checked("cat-file blob", &[object], SHORT)?.stdout)
     }
 
     // Running.
 
+    // `command` is ours and has words without spaces; `args` follow it, one word each.
+
     /// Uses the identity that the repository or its user has configured; otherwise ours.
     fn run_as_author(
         &mut self,
+        command: &str,
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
     ) -> Result<Output, RunError> {
-        if self.succeeds(&["config", "--get", "user.email"])? {
-            return self.run(args, stdin, timeout);
+        if self.succeeds("config --get user.email", &[])? {
+            return self.run(command, args, stdin, timeout);
         }
-        let all: Vec<&str> =
-            ["-c", NAME, "-c", EMAIL].into_iter().chain(args.iter().copied()).collect();
-        self.run(&all, stdin, timeout)
+        self.run(&format!("-c {NAME} -c {EMAIL} {command}"), args, stdin, timeout)
     }
 
     /// Whether git exits with 0.
-    fn succeeds(&mut self, args: &[&str]) -> Result<bool, RunError> {
-        Ok(self.run(args, None, SHORT)?.ok())
+    fn succeeds(&mut self, command: &str, args: &[&str]) -> Result<bool, RunError> {
+        Ok(self.run(command, args, None, SHORT)?.ok())
     }
 
     /// One line of output; none if git fails or prints nothing.
-    fn optional_line(&mut self, args: &[&str]) -> Result<Option<String>, RunError> {
-        let output = self.run(args, None, SHORT)?;
+    fn optional_line(&mut self, command: &str, args: &[&str]) -> Result<Option<String>, RunError> {
+        let output = self.run(command, args, None, SHORT)?;
         let line = output.stdout.trim_end_matches('\n');
         Ok((output.ok() && !line.is_empty()).then(|| line.to_owned()))
     }
 
-    fn line(&mut self, args: &[&str]) -> Result<String, RunError> {
-        Ok(self.run_checked(args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
+    fn line(&mut self, command: &str, args: &[&str]) -> Result<String, RunError> {
+        Ok(self.run_checked(command, args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
     }
 
-    fn run_checked(&mut self, args: &[&str], timeout: Duration) -> Result<Output, RunError> {
-        let output = self.run(args, None, timeout)?;
-        checked(&format!("git {}", args.first().unwrap_or(&"")), output)
+    fn run_checked(
+        &mut self,
+        command: &str,
+        args: &[&str],
+        timeout: Duration,
+    ) -> Result<Output, RunError> {
+        let output = self.run(command, args, None, timeout)?;
+        let (name, _) = command.split_once(' ').unwrap_or((command, ""));
+        checked(&format!("git {name}"), output)
     }
 
     fn run(
         &mut self,
+        command: &str,
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
     ) -> Result<Output, RunError> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
-        let args = settings.chain(args.iter().copied());
+        let args = settings.chain(command.split_whitespace()).chain(args.iter().copied());
         let program = Program {
             stdin: stdin.map(str::to_owned),
             timeout,

@@ -33,21 +33,10 @@ pub struct Diff {
 
 impl Git<'_> {
     pub fn changes(&mut self, base: &str, head: &str) -> Result<Diff, RunError> {
-        let args = [
-            "diff",
-            "--raw",
-            "--no-abbrev",
-            "--shortstat",
-            "--find-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--ignore-submodules=none",
-            "--end-of-options",
-            base,
-            head,
-            "--",
-        ];
-        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let command = "diff --raw --no-abbrev --shortstat --find-renames --no-ext-diff \
+                       --no-textconv --ignore-submodules=none --end-of-options";
+        let args = [&[base, head, "--"], &WORK_ONLY[..]].concat();
+        let output = self.run_checked(command, &args, LONG)?;
         let mut changes = Diff { cut: output.cut, ..Diff::default() };
         for line in output.stdout.lines() {
             match line.strip_prefix(':') {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{FETCH, Git, KEEP_BYTES, SHORT, checked, failure};
+use super::{FETCH, Git, KEEP_BYTES, SHORT, failure};
 use crate::exec::process::RunError;
 
 /// The parts of such ref names before and after the number.
@@ -73,9 +73,9 @@ impl Git<'_> {
     fn list_refs(&mut self, remote: &str, branch: &str) -> Result<RemoteRefs, RunError> {
         let own = format!("refs/heads/{branch}");
         let globs = PUBLISHED.map(|(before, after, _)| format!("{before}*{after}"));
-        let mut args = vec!["ls-remote", "--quiet", "--end-of-options", remote, own.as_str()];
-        args.extend(globs.iter().map(String::as_str));
-        let output = self.run(&args, None, FETCH)?;
+        let args: Vec<&str> =
+            [remote, &own].into_iter().chain(globs.iter().map(String::as_str)).collect();
+        let output = self.run("ls-remote --quiet --end-of-options", &args, None, FETCH)?;
         if output.cut {
             let detail = format!("it lists more than {} MiB of refs", KEEP_BYTES >> 20);
             let what = format!("looking for pull requests on `{remote}`");
@@ -89,10 +89,10 @@ impl Git<'_> {
 
     /// The number of commits that a head has and none of the others contains.
     pub fn count_unique(&mut self, head: &str, others: &[String]) -> Result<u32, RunError> {
-        let mut args = vec!["rev-list", "--count", head, "--not"];
+        let mut args = vec![head, "--not"];
         args.extend(others.iter().map(String::as_str));
         args.push("--");
-        Ok(self.line(&args)?.parse().unwrap_or(u32::MAX))
+        Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
     }
 
     /// The web page of a pull request, if the remote's address tells it.
@@ -101,8 +101,7 @@ impl Git<'_> {
         remote: &str,
         pull: &PullRequest,
     ) -> Result<Option<String>, RunError> {
-        let args = ["ls-remote", "--get-url", "--end-of-options", remote];
-        let output = checked("git ls-remote --get-url", self.run(&args, None, SHORT)?)?;
+        let output = self.run_checked("ls-remote --get-url --end-of-options", &[remote], SHORT)?;
         Ok(link(output.stdout.trim(), pull))
     }
 }

@@ -32,16 +32,9 @@ impl Status {
 
 impl Git<'_> {
     pub fn status(&mut self) -> Result<Status, RunError> {
-        let args = [
-            "status",
-            "--porcelain=v2",
-            "--branch",
-            "--no-ahead-behind",
-            "--no-renames",
-            "--untracked-files=all",
-            "--",
-        ];
-        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let command = "status --porcelain=v2 --branch --no-ahead-behind --no-renames \
+                       --untracked-files=all --";
+        let output = self.run_checked(command, &WORK_ONLY, LONG)?;
         let mut status = Status { cut: output.cut, ..Status::default() };
         for line in output.stdout.lines() {
             read_line(&mut status, line);
@@ -49,20 +42,16 @@ impl Git<'_> {
         if output.cut {
             // The first lines, which name the head, were dropped.
             status.head = self.commit_of("HEAD")?;
-            status.branch = self.current_branch()?;
+            status.branch = self.optional_line("symbolic-ref --quiet --short HEAD", &[])?;
         }
         Ok(status)
     }
 
     /// Whether a tracked file differs from the commit.
     pub fn has_tracked_changes(&mut self) -> Result<bool, RunError> {
-        let args = ["status", "--porcelain=v2", "--untracked-files=no", "--"];
-        let output = self.run_checked(&[&args[..], &WORK_ONLY].concat(), LONG)?;
+        let command = "status --porcelain=v2 --untracked-files=no --";
+        let output = self.run_checked(command, &WORK_ONLY, LONG)?;
         Ok(!output.stdout.is_empty())
-    }
-
-    fn current_branch(&mut self) -> Result<Option<String>, RunError> {
-        self.optional_line(&["symbolic-ref", "--quiet", "--short", "HEAD"])
     }
 }
 
@@ -75,18 +64,14 @@ fn read_line(status: &mut Status, line: &str) {
         let path = unquote(path);
         let side = if path.ends_with(b"/") { &mut status.nested } else { &mut status.untracked };
         side.push(path);
-    } else if let Some((before_path, _)) = fields_before_path(line) {
+    } else {
+        // The fields before the path of a changed or an unmerged entry.
+        let before_path = match line.split_once(' ') {
+            Some(("1", _)) => 8,
+            Some(("u", _)) => 10,
+            Some(_) | None => return,
+        };
         status.tracked.extend(line.splitn(before_path + 1, ' ').last().map(unquote));
-    }
-}
-
-/// The number of fields before the path of a changed or unmerged entry.
-fn fields_before_path(line: &str) -> Option<(usize, &str)> {
-    let (kind, rest) = line.split_once(' ')?;
-    match kind {
-        "1" => Some((8, rest)),
-        "u" => Some((10, rest)),
-        _ => None,
     }
 }
 

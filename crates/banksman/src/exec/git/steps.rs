@@ -27,17 +27,14 @@ pub(super) const WORK_ONLY: [&str; 6] = [
 impl Git<'_> {
     /// Whether two commits differ in the mailbox.
     pub fn differs_in_mailbox(&mut self, one: &str, other: &str) -> Result<bool, RunError> {
-        let mut args = vec!["diff", "--quiet", "--no-ext-diff", "--end-of-options", one, other];
-        args.push("--");
-        args.extend(MAILBOX);
-        Ok(!self.succeeds(&args)?)
+        let args = [&[one, other, "--"], &MAILBOX[..]].concat();
+        Ok(!self.succeeds("diff --quiet --no-ext-diff --end-of-options", &args)?)
     }
 
     /// Resets the mailbox in the index to the commit; files stay as they are.
     pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
-        let mut args = vec!["reset", "--quiet", full_id(commit)?, "--"];
-        args.extend(MAILBOX);
-        self.run_checked(&args, LONG).map(drop)
+        let args = [&[full_id(commit)?, "--"], &MAILBOX[..]].concat();
+        self.run_checked("reset --quiet", &args, LONG).map(drop)
     }
 
     /// Commits from `base` to `head` whose message contains this text in a line, the latest first.
@@ -50,42 +47,31 @@ impl Git<'_> {
     ) -> Result<Vec<String>, RunError> {
         let range = format!("{base}..{head}");
         let (text, at_most) = (format!("--grep={text}"), format!("--max-count={at_most}"));
-        let args = ["rev-list", "--fixed-strings", &text, &at_most, &range, "--"];
-        let output = self.run_checked(&args, LONG)?;
+        let args = [text.as_str(), &at_most, &range, "--"];
+        let output = self.run_checked("rev-list --fixed-strings", &args, LONG)?;
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
     /// The first of the commits from `base` to `head`, if they are linear.
     pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>, RunError> {
         let range = format!("{base}..{head}");
-        let output = self.run_checked(&["rev-list", "--reverse", &range, "--"], SHORT)?;
+        let output = self.run_checked("rev-list --reverse", &[&range, "--"], SHORT)?;
         Ok(output.stdout.lines().next().map(str::to_owned))
     }
 
     /// Branches that contain a commit, up to a number.
     pub fn branches_with(&mut self, commit: &str, at_most: u32) -> Result<Vec<String>, RunError> {
         let (contains, count) = (format!("--contains={commit}"), format!("--count={at_most}"));
-        let args = ["for-each-ref", "--format=%(refname:lstrip=2)", &contains, &count];
-        let args: Vec<&str> = args.into_iter().chain(["refs/heads/"]).collect();
-        Ok(self.run_checked(&args, LONG)?.stdout.lines().map(str::to_owned).collect())
+        let command = "for-each-ref --format=%(refname:lstrip=2)";
+        let output = self.run_checked(command, &[&contains, &count, "refs/heads/"], LONG)?;
+        Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
     pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<Output, RunError> {
-        let args = [
-            "merge",
-            "--quiet",
-            "--ff",
-            "--no-edit",
-            "--no-verify",
-            "--no-autostash",
-            "--no-gpg-sign",
-            "-m",
-            message,
-            "--end-of-options",
-            commit,
-        ];
-        self.run_as_author(&args, None, LONG)
+        let command = "merge --quiet --ff --no-edit --no-verify --no-autostash --no-gpg-sign";
+        let args = ["-m", message, "--end-of-options", commit];
+        self.run_as_author(command, &args, None, LONG)
     }
 }
 
