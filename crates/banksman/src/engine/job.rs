@@ -22,7 +22,7 @@ use super::steps::{is_driven_manually, is_workflow, may_be_laid_out};
 use super::workers::{agent_setup, evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::agent::{AgentRequest, McpServer, PriorUsage};
+use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
 use crate::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification, Workspace,
 };
@@ -66,7 +66,7 @@ pub(super) struct Briefing {
     pub(super) schema: Option<Value>,
     /// The session that it resumes.
     pub(super) session: Option<String>,
-    before: PriorUsage,
+    before: AgentUsage,
     /// The task's whole body.
     body: String,
     checks: Verification,
@@ -423,14 +423,15 @@ fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> O
 }
 
 /// The usage of a session: of all runs that shared it.
-fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> PriorUsage {
-    let Some(resumed) = resumed else { return PriorUsage::default() };
+fn before(earlier: &[&PastRun], resumed: Option<&PastRun>) -> AgentUsage {
+    let Some(resumed) = resumed else { return AgentUsage::default() };
     let shared = earlier.iter().filter(|past| past.session == resumed.session);
-    shared.fold(PriorUsage::default(), |sum, past| PriorUsage {
-        input_tokens: sum.input_tokens + past.input_tokens,
-        output_tokens: sum.output_tokens + past.output_tokens,
-        cost_micros: sum.cost_micros + past.cost_micros,
-    })
+    let used = shared.map(|past| AgentUsage {
+        input_tokens: past.input_tokens,
+        output_tokens: past.output_tokens,
+        cost_micros: Some(past.cost_micros),
+    });
+    used.fold(AgentUsage::default(), AgentUsage::plus)
 }
 
 fn limits(agents: &Agents) -> RunLimits {

@@ -14,7 +14,7 @@ use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::agent::{AgentRequest, AgentSetup, PriorUsage};
+use super::agent::{AgentRequest, AgentSetup, AgentUsage};
 
 /// Identifies a job and names its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,7 +176,7 @@ pub struct AgentWork {
     pub setup: AgentSetup,
     pub ask: AgentRequest,
     /// What the resumed session had used before.
-    pub before: PriorUsage,
+    pub before: AgentUsage,
     /// The prompt for an agent that has stalled.
     pub nudge: String,
     pub about: TaskText,

@@ -7,7 +7,7 @@ use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{ProcessExit, StreamSummary};
 use banksman_core::time::Instant;
 
-use crate::exec::agent::{AgentEvent, PriorUsage, StreamReader, outcome_of, reader};
+use crate::exec::agent::{AgentEvent, AgentUsage, StreamReader, outcome_of, reader};
 use crate::exec::keeper::Lines;
 
 pub use crate::exec::agent::{AgentKind, acp_client};
@@ -18,7 +18,7 @@ pub struct Recording(Box<dyn StreamReader>);
 impl Recording {
     #[must_use]
     pub fn new(agent: AgentKind) -> Self {
-        Self(reader(agent, PriorUsage::default()))
+        Self(reader(agent, AgentUsage::default()))
     }
 
     pub fn read_output(&mut self, input: impl BufRead) -> io::Result<()> {

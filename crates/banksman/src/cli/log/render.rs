@@ -76,7 +76,7 @@ impl LogFormat {
                 ("", format!("{} {detail}", self.symbols.success(*ok)))
             }
             AgentEvent::Note { text } => ("note", text.clone()),
-            AgentEvent::Spent { .. } => return None,
+            AgentEvent::Spent(_) => return None,
             AgentEvent::Hopeless { reason } => ("stuck", reason.clone()),
             AgentEvent::Ended { ok, text } => (if *ok { "done" } else { "failed" }, text.clone()),
         };

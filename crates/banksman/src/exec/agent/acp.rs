@@ -16,7 +16,7 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, StreamReader, ToolCall,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
     schema,
 };
 
@@ -96,9 +96,12 @@ enum End {
 
 /// The announcement of a tool may lack its arguments; the permission request has them.
 fn asks_permission(tool: &Value, events: &mut Vec<AgentEvent>) {
-    let call = ToolCall { id: String::new(), actions: actions::of_acp(tool) };
-    let name = format!("asks to: {}", one_line(text_of(tool, "title")));
-    events.push(AgentEvent::Tool { name, detail: text::tool_detail(&tool["rawInput"]), call });
+    events.push(AgentEvent::Tool {
+        name: format!("asks to: {}", one_line(text_of(tool, "title"))),
+        detail: text::tool_detail(&tool["rawInput"]),
+        id: String::new(),
+        actions: actions::of_acp(tool),
+    });
 }
 
 impl StreamReader for Stream {
@@ -138,17 +141,16 @@ impl StreamReader for Stream {
         let resets_at = provider_error
             .filter(|_| fault.is_some())
             .and_then(|provider_error| provider_error.resets_at(now));
+        let mut usage = StreamSummary::default();
+        self.usage().write_to(&mut usage);
         StreamSummary {
             terminal,
             text: self.last_message.bounded(),
             answer: self.last_message.answer(),
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens.unwrap_or_default(),
-            cost_micros: self.cost(),
             session: self.session,
             fault,
             resets_at,
-            reports: Vec::new(),
+            ..usage
         }
     }
 }
@@ -223,7 +225,7 @@ impl Stream {
             self.input_tokens = count_of(counted, "input_tokens");
             self.output_tokens = Some(count_of(counted, "output_tokens"));
         }
-        self.spent(events);
+        events.push(AgentEvent::Spent(self.usage()));
         let reason = text::cut(text_of(result, "stopReason"), text::DETAIL_BYTES);
         events.push(AgentEvent::Ended {
             ok: reason == "end_turn",
@@ -238,7 +240,7 @@ impl Stream {
             "usage_update" => {
                 self.cost_micros = text::micros(&update["cost"]["amount"]).or(self.cost_micros);
                 if self.prompted {
-                    self.spent(events);
+                    events.push(AgentEvent::Spent(self.usage()));
                 }
             }
             "session_info_update" => self.codex(&update["_meta"]["codex"], events),
@@ -264,11 +266,8 @@ impl Stream {
             let input = Some(&update["rawInput"]).filter(|input| **input != json!({}));
             let detail =
                 path.map_or_else(|| input.map(text::tool_detail).unwrap_or_default(), one_line);
-            let call = ToolCall {
-                id: one_line(text_of(update, "toolCallId")),
-                actions: actions::of_acp(update),
-            };
-            events.push(AgentEvent::Tool { name, detail, call });
+            let id = one_line(text_of(update, "toolCallId"));
+            events.push(AgentEvent::Tool { name, detail, id, actions: actions::of_acp(update) });
         }
         let ok = match text_of(update, "status") {
             "completed" => true,
@@ -298,16 +297,12 @@ impl Stream {
         }
     }
 
-    fn spent(&self, events: &mut Vec<AgentEvent>) {
-        events.push(AgentEvent::Spent {
+    fn usage(&self) -> AgentUsage {
+        AgentUsage {
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens.unwrap_or_default(),
-            cost_micros: self.cost(),
-        });
-    }
-
-    fn cost(&self) -> Option<i64> {
-        self.cost_micros.map(|cost| text::increase(cost, self.cost_before))
+            cost_micros: self.cost_micros.map(|cost| text::increase(cost, self.cost_before)),
+        }
     }
 
     /// The fault behind an `end_turn`: the thread broke, or the model produced nothing and the

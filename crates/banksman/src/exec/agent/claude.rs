@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, PriorUsage, StreamReader, ToolCall,
-    actions,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
+    set_reset, set_session,
 };
 
 /// Claude Code's default of 10 retries waits for three minutes; the control plane schedules waits
@@ -62,9 +62,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
         // A file, because the server's environment may hold the run's token.
         option("--mcp-config", format!("{{folder}}/{MCP_FILE}"));
         args.push("--strict-mcp-config".to_owned());
-        let config = json!({ "mcpServers": { &server.name:
-            { "command": server.command, "args": server.args, "env": server.env } } });
-        files.push((MCP_FILE.to_owned(), config.to_string()));
+        files.push((MCP_FILE.to_owned(), server.config().to_string()));
     }
     let mut env = BTreeMap::from(
         [
@@ -82,7 +80,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
 
 #[derive(Default)]
 struct Stream {
-    before: PriorUsage,
+    before: AgentUsage,
     summary: StreamSummary,
     /// Whether the stream had any event.
     had_events: bool,
@@ -92,26 +90,13 @@ struct Stream {
     limit_resets_at: Option<Instant>,
     /// The error name in a message that the agent wrote in place of the model.
     error_name: String,
-    live: Live,
+    /// Usage counted from messages until a result arrives, and the last counted message: a message
+    /// is repeated for each of its blocks.
+    live: AgentUsage,
+    live_message: String,
     /// The sum of all results so far, for versions that count each result separately.
-    results: Option<Counts>,
+    results: Option<AgentUsage>,
     tail: Tail,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    input: i64,
-    output: i64,
-    cost_micros: Option<i64>,
-}
-
-/// Usage counted from messages until a result arrives. A message is repeated for each of its
-/// blocks.
-#[derive(Default)]
-struct Live {
-    message: String,
-    input: i64,
-    output: i64,
 }
 
 impl Stream {
@@ -185,10 +170,8 @@ impl Stream {
                 "tool_use" => events.push(AgentEvent::Tool {
                     name: one_line(text_of(block, "name")),
                     detail: text::tool_detail(&block["input"]),
-                    call: ToolCall {
-                        id: one_line(text_of(block, "id")),
-                        actions: actions::of_tool(text_of(block, "name"), &block["input"]),
-                    },
+                    id: one_line(text_of(block, "id")),
+                    actions: actions::of_tool(text_of(block, "name"), &block["input"]),
                 }),
                 _ => {}
             }
@@ -197,18 +180,17 @@ impl Stream {
 
     fn count(&mut self, message: &Value, events: &mut Vec<AgentEvent>) {
         let id = text_of(message, "id");
-        if id.is_empty() || id == self.live.message {
+        if id.is_empty() || id == self.live_message {
             return;
         }
-        self.live.message = text::cut(id, text::DETAIL_BYTES);
+        self.live_message = text::cut(id, text::DETAIL_BYTES);
         let usage = &message["usage"];
-        self.live.input = self.live.input.saturating_add(input_of(usage));
-        self.live.output = self.live.output.saturating_add(count_of(usage, "output_tokens"));
-        events.push(AgentEvent::Spent {
-            input_tokens: self.live.input,
-            output_tokens: self.live.output,
+        self.live = self.live.plus(AgentUsage {
+            input_tokens: input_of(usage),
+            output_tokens: count_of(usage, "output_tokens"),
             cost_micros: None,
         });
+        events.push(AgentEvent::Spent(self.live));
     }
 
     fn result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
@@ -231,11 +213,7 @@ impl Stream {
         self.error_name.clear();
         let counts = self.counts(event);
         self.results = Some(counts);
-        events.push(AgentEvent::Spent {
-            input_tokens: counts.input,
-            output_tokens: counts.output,
-            cost_micros: counts.cost_micros,
-        });
+        events.push(AgentEvent::Spent(counts));
         events.push(AgentEvent::Ended { ok: is_success, text: one_line(&why) });
     }
 
@@ -275,35 +253,34 @@ impl Stream {
         }
     }
 
-    fn counts(&self, event: &Value) -> Counts {
+    fn counts(&self, event: &Value) -> AgentUsage {
         let past = self.results.unwrap_or_default();
         let Some(models) = event["model_usage_since_last_result"].as_object() else {
             return self.counts_from_totals(event, past);
         };
-        let mut counts = Counts { cost_micros: Some(past.cost_micros.unwrap_or_default()), ..past };
-        for model in models.values() {
-            counts.input = counts.input.saturating_add(model_input(model));
-            counts.output = counts.output.saturating_add(count_of(model, "outputTokens"));
-            let cost = text::micros(&model["costUSD"]).unwrap_or_default();
-            counts.cost_micros = counts.cost_micros.map(|sum| sum.saturating_add(cost));
-        }
-        counts
+        let of_model = |model: &Value| AgentUsage {
+            input_tokens: model_input(model),
+            output_tokens: count_of(model, "outputTokens"),
+            cost_micros: text::micros(&model["costUSD"]),
+        };
+        let free = AgentUsage { cost_micros: Some(0), ..AgentUsage::default() };
+        models.values().map(of_model).fold(past.plus(free), AgentUsage::plus)
     }
 
     /// Usage from versions that do not count each result separately. Some of them sum the cost over
     /// all runs of a session: then the per-model sum covers more tokens than this run used. When a
     /// cap ends the turn they report a usage of zero.
-    fn counts_from_totals(&self, event: &Value, past: Counts) -> Counts {
+    fn counts_from_totals(&self, event: &Value, past: AgentUsage) -> AgentUsage {
         let usage = &event["usage"];
-        let input = past.input.saturating_add(input_of(usage)).max(self.live.input);
-        let output = past.output.saturating_add(count_of(usage, "output_tokens"));
+        let input = past.input_tokens.saturating_add(input_of(usage)).max(self.live.input_tokens);
+        let output = past.output_tokens.saturating_add(count_of(usage, "output_tokens"));
         let models = event["modelUsage"].as_object().into_iter().flat_map(|it| it.values());
         let all_models: i64 = models.map(model_input).fold(0, i64::saturating_add);
-        let before = if all_models > input { self.before.cost_micros } else { 0 };
+        let before = self.before.cost_micros.filter(|_| all_models > input).unwrap_or_default();
         let total = text::micros(&event["total_cost_usd"]);
-        Counts {
-            input,
-            output: output.max(self.live.output),
+        AgentUsage {
+            input_tokens: input,
+            output_tokens: output.max(self.live.output_tokens),
             cost_micros: total.map(|total| text::increase(total, before)),
         }
     }
@@ -315,12 +292,7 @@ impl StreamReader for Stream {
             return;
         };
         self.had_events = true;
-        let session = text_of(&event, "session_id");
-        if !session.is_empty() && self.summary.session.as_deref() != Some(session) {
-            let id = one_line(session);
-            self.summary.session = Some(id.clone());
-            events.push(AgentEvent::Session { id });
-        }
+        set_session(&mut self.summary, text_of(&event, "session_id"), events);
         match text_of(&event, "type") {
             "system" => self.system(&event, events),
             "rate_limit_event" => self.rate_limit(&event["rate_limit_info"], events),
@@ -340,14 +312,8 @@ impl StreamReader for Stream {
         if summary.terminal.is_none() {
             summary.fault = self.pending.or_else(|| self.tail.fault(self.had_events, exit));
         }
-        let live = Counts { input: self.live.input, output: self.live.output, cost_micros: None };
-        let counts = self.results.unwrap_or(live);
-        (summary.input_tokens, summary.output_tokens) = (counts.input, counts.output);
-        summary.cost_micros = counts.cost_micros;
-        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            summary.resets_at =
-                self.limit_resets_at.or_else(|| text::resets_in(&fault.detail, now));
-        }
+        self.results.unwrap_or(self.live).write_to(&mut summary);
+        set_reset(&mut summary, self.limit_resets_at, now);
         summary
     }
 }

@@ -13,8 +13,8 @@ use toml_edit::{Array, InlineTable};
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, StreamReader,
-    ToolCall, actions,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
+    actions, set_reset, set_session,
 };
 
 const SCHEMA_FILE: &str = "schema.json";
@@ -33,20 +33,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// standard input.
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "codex");
-    let fixed = [
-        "exec",
-        "--json",
-        "--skip-git-repo-check",
-        "--dangerously-bypass-approvals-and-sandbox",
-        // Without these three Codex contacts other servers first and takes seconds to start.
-        "-c",
-        "analytics.enabled=false",
-        "--disable",
-        "plugins",
-        "--disable",
-        "apps",
-    ];
-    args.extend(fixed.map(str::to_owned));
+    // Without the last three options Codex contacts other servers first and takes seconds to start.
+    let fixed = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox \
+                 -c analytics.enabled=false --disable plugins --disable apps";
+    args.extend(fixed.split_whitespace().map(str::to_owned));
     let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
     if let Some(model) = &setup.model {
         option("-m", model.clone());
@@ -116,7 +106,7 @@ fn nullable(schema: &Value) -> Value {
 
 #[derive(Default)]
 struct Stream {
-    before: PriorUsage,
+    before: AgentUsage,
     summary: StreamSummary,
     had_events: bool,
     /// The last error that Codex may still recover from.
@@ -160,11 +150,7 @@ impl Stream {
             text::increase(count_of(usage, "input_tokens"), self.before.input_tokens);
         summary.output_tokens =
             text::increase(count_of(usage, "output_tokens"), self.before.output_tokens);
-        events.push(AgentEvent::Spent {
-            input_tokens: summary.input_tokens,
-            output_tokens: summary.output_tokens,
-            cost_micros: None,
-        });
+        events.push(AgentEvent::Spent(AgentUsage::of(summary)));
         events.push(AgentEvent::Ended { ok: true, text: one_line(&summary.text) });
     }
 
@@ -189,9 +175,7 @@ impl StreamReader for Stream {
         self.had_events = true;
         match text_of(&event, "type") {
             "thread.started" => {
-                let id = one_line(text_of(&event, "thread_id"));
-                self.summary.session = Some(id.clone()).filter(|id| !id.is_empty());
-                events.push(AgentEvent::Session { id });
+                set_session(&mut self.summary, text_of(&event, "thread_id"), events);
             }
             // A new turn cancels the end of the previous one.
             "turn.started" => self.summary.terminal = None,
@@ -217,9 +201,7 @@ impl StreamReader for Stream {
             let pending = self.pending.and_then(|message| fault(&Value::Null, &message));
             summary.fault = pending.or_else(|| self.tail.fault(self.had_events, exit));
         }
-        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            summary.resets_at = text::resets_in(&fault.detail, now);
-        }
+        set_reset(&mut summary, None, now);
         summary
     }
 }
@@ -264,7 +246,7 @@ fn tool(item: &Value) -> AgentEvent {
         other => (one_line(other), text::tool_detail(item)),
     };
     let id = one_line(text_of(item, "id"));
-    AgentEvent::Tool { call: ToolCall { id, actions: actions(&name, item) }, name, detail }
+    AgentEvent::Tool { actions: actions(&name, item), name, detail, id }
 }
 
 fn actions(name: &str, item: &Value) -> Vec<Action> {

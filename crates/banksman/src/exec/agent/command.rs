@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::{AgentReport, Fault, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
+    set_reset, set_session,
 };
 
 const SCHEMA_FILE: &str = "schema.json";
@@ -52,9 +53,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
         pass_file("BANKSMAN_SCHEMA", SCHEMA_FILE, schema.clone());
     }
     if let Some(server) = &request.mcp {
-        let config = json!({ "mcpServers": { &server.name:
-            { "command": server.command, "args": server.args, "env": server.env } } });
-        pass_file("BANKSMAN_MCP", MCP_FILE, config);
+        pass_file("BANKSMAN_MCP", MCP_FILE, server.config());
     }
     env.extend(setup.env.clone());
     let args = args.into_iter().map(fill).collect();
@@ -76,14 +75,6 @@ impl Stream {
         }
     }
 
-    fn session(&mut self, event: &Value, key: &str, events: &mut Vec<AgentEvent>) {
-        let id = one_line(text_of(event, key));
-        if !id.is_empty() && self.summary.session.as_ref() != Some(&id) {
-            self.summary.session = Some(id.clone());
-            events.push(AgentEvent::Session { id });
-        }
-    }
-
     fn spent(&mut self, usage: &Value, events: &mut Vec<AgentEvent>) {
         if !usage.is_object() {
             return;
@@ -92,15 +83,11 @@ impl Stream {
         summary.input_tokens = count_of(usage, "input_tokens");
         summary.output_tokens = count_of(usage, "output_tokens");
         summary.cost_micros = text::micros(&usage["cost_usd"]);
-        events.push(AgentEvent::Spent {
-            input_tokens: summary.input_tokens,
-            output_tokens: summary.output_tokens,
-            cost_micros: summary.cost_micros,
-        });
+        events.push(AgentEvent::Spent(AgentUsage::of(summary)));
     }
 
     fn result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
-        self.session(event, "session", events);
+        set_session(&mut self.summary, text_of(event, "session"), events);
         self.spent(&event["usage"], events);
         let output = text_of(event, "text");
         if !output.is_empty() {
@@ -142,17 +129,15 @@ impl StreamReader for Stream {
             "tool" => events.push(AgentEvent::Tool {
                 name: one_line(text_of(&event, "name")),
                 detail: one_line(text_of(&event, "detail")),
-                call: ToolCall {
-                    id: one_line(text_of(&event, "id")),
-                    actions: actions::of_text(text_of(&event, "name"), text_of(&event, "detail")),
-                },
+                id: one_line(text_of(&event, "id")),
+                actions: actions::of_text(text_of(&event, "name"), text_of(&event, "detail")),
             }),
             "tool_result" => events.push(AgentEvent::ToolResult {
                 ok: event["ok"] != false,
                 detail: one_line(text_of(&event, "detail")),
                 id: one_line(text_of(&event, "id")),
             }),
-            "session" => self.session(&event, "id", events),
+            "session" => set_session(&mut self.summary, text_of(&event, "id"), events),
             "usage" => self.spent(&event, events),
             "report" => self.report(event, events),
             "result" => self.result(&event, events),
@@ -173,10 +158,8 @@ impl StreamReader for Stream {
             summary.fault = self.tail.fault(true, exit);
         }
         summary.answer = summary.answer.or_else(|| text::object(&summary.text));
-        if let Some(fault) = summary.fault.as_ref().filter(|it| it.kind == FaultKind::Quota) {
-            let named = summary.resets_at;
-            summary.resets_at = named.or_else(|| text::resets_in(&fault.detail, now));
-        }
+        let named = summary.resets_at;
+        set_reset(&mut summary, named, now);
         summary
     }
 }

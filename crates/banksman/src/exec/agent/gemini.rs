@@ -14,7 +14,8 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail, count_of, one_line, text_of};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, StreamReader, ToolCall, actions, schema,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
+    add_options, schema, set_session,
 };
 
 /// The settings file with the highest precedence, so that a repository cannot disable our MCP
@@ -46,12 +47,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let (program, mut args) = super::program(setup, "gemini");
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
     args.extend(fixed.map(str::to_owned));
-    if let Some(model) = &setup.model {
-        args.extend(["--model".to_owned(), model.clone()]);
-    }
-    if let Some(session) = &request.session {
-        args.extend(["--resume".to_owned(), session.clone()]);
-    }
+    add_options(&mut args, [("--model", &setup.model), ("--resume", &request.session)]);
     let (variable, file) = SETTINGS;
     let mut env = BTreeMap::from([
         // The relaunching parent does not forward SIGTERM.
@@ -80,7 +76,7 @@ fn settings(request: &AgentRequest) -> Value {
 
 #[derive(Default)]
 struct Stream {
-    session: Option<String>,
+    summary: StreamSummary,
     last_message: LastMessage,
     result: Option<End>,
     /// The last `error` event; a later good result does not cancel it.
@@ -100,30 +96,22 @@ struct End {
     kind: String,
     message: String,
     at: Option<Instant>,
-    input_tokens: i64,
-    output_tokens: i64,
 }
 
 impl StreamReader for Stream {
     fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         match text_of(&event, "type") {
-            "init" => {
-                let id = text::cut(text_of(&event, "session_id"), text::DETAIL_BYTES);
-                if !id.is_empty() {
-                    self.session = Some(id.clone());
-                    events.push(AgentEvent::Session { id });
-                }
-            }
+            "init" => set_session(&mut self.summary, text_of(&event, "session_id"), events),
             "message" => self.message(&event, events),
             "tool_use" => {
                 self.clear_retry();
                 self.last_message.end();
                 let name = text_of(&event, "tool_name").to_owned();
                 let id = one_line(text_of(&event, "tool_id"));
-                let call = ToolCall { id, actions: actions::of_tool(&name, &event["parameters"]) };
+                let actions = actions::of_tool(&name, &event["parameters"]);
                 let detail = text::tool_detail(&event["parameters"]);
-                events.push(AgentEvent::Tool { name, detail, call });
+                events.push(AgentEvent::Tool { name, detail, id, actions });
             }
             "tool_result" => self.tool_result(&event, events),
             "error" => {
@@ -180,26 +168,20 @@ impl StreamReader for Stream {
                 .or_else(|| {
                     self.result
                         .is_none()
-                        .then(|| self.stderr.fault(self.session.is_some(), exit))
+                        .then(|| self.stderr.fault(self.summary.session.is_some(), exit))
                         .flatten()
                 })
                 .or(self.retry)
         };
         let sent_at = self.result.as_ref().and_then(|end| end.at).unwrap_or(now);
         let resets_at = fault.is_some().then(|| provider_error.resets_at(sent_at)).flatten();
-        let (input_tokens, output_tokens) =
-            self.result.map_or((0, 0), |end| (end.input_tokens, end.output_tokens));
         StreamSummary {
             terminal,
-            session: self.session,
             text: self.last_message.bounded(),
             answer: self.last_message.answer(),
-            input_tokens,
-            output_tokens,
-            cost_micros: None,
             fault,
             resets_at,
-            reports: Vec::new(),
+            ..self.summary
         }
     }
 }
@@ -247,14 +229,10 @@ impl Stream {
             kind: text::cut(text_of(error, "type"), text::DETAIL_BYTES),
             message: text::cut(text_of(error, "message"), 16 * text::DETAIL_BYTES),
             at: text_of(event, "timestamp").parse().ok(),
-            input_tokens: count_of(stats, "input_tokens"),
-            output_tokens: count_of(stats, "output_tokens"),
         };
-        events.push(AgentEvent::Spent {
-            input_tokens: end.input_tokens,
-            output_tokens: end.output_tokens,
-            cost_micros: None,
-        });
+        self.summary.input_tokens = count_of(stats, "input_tokens");
+        self.summary.output_tokens = count_of(stats, "output_tokens");
+        events.push(AgentEvent::Spent(AgentUsage::of(&self.summary)));
         let output = if end.ok { self.last_message.text() } else { &end.message };
         events.push(AgentEvent::Ended { ok: end.ok, text: one_line(output) });
         self.result = Some(end);

@@ -25,7 +25,7 @@ use banksman_core::policy::{Action, PolicyGuard};
 use banksman_core::receipt::{AgentReport, FaultKind, ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use actions::can_change;
 
@@ -36,7 +36,7 @@ pub struct Adapter {
     launch: fn(&AgentSetup, &AgentRequest) -> Launch,
     /// A reader for one run. The argument is what the session had used when the run began, for
     /// agents that count per session.
-    reader: fn(PriorUsage) -> Box<dyn StreamReader>,
+    reader: fn(AgentUsage) -> Box<dyn StreamReader>,
     /// The flags that start the agent in a person's terminal; none without an interactive mode.
     interactive: Option<&'static [&'static str]>,
     /// The flag that resumes a session in a person's terminal.
@@ -126,6 +126,14 @@ pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     Some(words)
 }
 
+impl McpServer {
+    /// The configuration file that several agents read.
+    fn config(&self) -> Value {
+        let Self { name, command, args, env } = self;
+        json!({ "mcpServers": { name: { "command": command, "args": args, "env": env } } })
+    }
+}
+
 /// An MCP server that the agent starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct McpServer {
@@ -167,8 +175,11 @@ pub enum AgentEvent {
     Tool {
         name: String,
         detail: String,
+        /// The id that its result refers to; empty where the agent gives none.
         #[serde(skip)]
-        call: ToolCall,
+        id: String,
+        #[serde(skip)]
+        actions: Vec<Action>,
     },
     ToolResult {
         ok: bool,
@@ -182,11 +193,7 @@ pub enum AgentEvent {
         text: String,
     },
     /// Tokens and money that this run has used so far.
-    Spent {
-        input_tokens: i64,
-        output_tokens: i64,
-        cost_micros: Option<i64>,
-    },
+    Spent(AgentUsage),
     /// The agent cannot continue by itself and should be ended, for example because it retries a
     /// refused key.
     Hopeless {
@@ -196,14 +203,6 @@ pub enum AgentEvent {
         ok: bool,
         text: String,
     },
-}
-
-/// One tool call, beyond what is displayed.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ToolCall {
-    /// The id that its result refers to; empty where the agent gives none.
-    pub id: String,
-    pub actions: Vec<Action>,
 }
 
 /// Reads the lines of one run. What it keeps does not grow with the stream.
@@ -225,7 +224,7 @@ pub fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
 /// A reader for one run. `before` is what the session had used when the run began, for agents that
 /// count per session.
 #[must_use]
-pub fn reader(kind: AgentKind, before: PriorUsage) -> Box<dyn StreamReader> {
+pub fn reader(kind: AgentKind, before: AgentUsage) -> Box<dyn StreamReader> {
     (kind.adapter().reader)(before)
 }
 
@@ -266,10 +265,60 @@ fn program(setup: &AgentSetup, default: &str) -> (String, Vec<String>) {
     }
 }
 
-/// What a session had used before this run resumed it.
+/// Appends the options that have a value.
+fn add_options<const N: usize>(args: &mut Vec<String>, options: [(&str, &Option<String>); N]) {
+    for (name, value) in options {
+        args.extend(value.iter().flat_map(|value| [name.to_owned(), value.clone()]));
+    }
+}
+
+/// Records the session and reports it, unless it is known.
+fn set_session(summary: &mut StreamSummary, id: &str, events: &mut Vec<AgentEvent>) {
+    let id = text::one_line(id);
+    if !id.is_empty() && summary.session.as_ref() != Some(&id) {
+        summary.session = Some(id.clone());
+        events.push(AgentEvent::Session { id });
+    }
+}
+
+/// Sets when a used-up quota is available again: at a time that the agent named, or at one in the
+/// text of the fault.
+fn set_reset(summary: &mut StreamSummary, named: Option<Instant>, now: Instant) {
+    if let Some(fault) = summary.fault.as_ref().filter(|fault| fault.kind == FaultKind::Quota) {
+        summary.resets_at = named.or_else(|| text::resets_in(&fault.detail, now));
+    }
+}
+
+/// Tokens and money, of a run or of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PriorUsage {
+pub struct AgentUsage {
     pub input_tokens: i64,
     pub output_tokens: i64,
-    pub cost_micros: i64,
+    pub cost_micros: Option<i64>,
+}
+
+impl AgentUsage {
+    #[must_use]
+    pub fn of(summary: &StreamSummary) -> Self {
+        let StreamSummary { input_tokens, output_tokens, cost_micros, .. } = *summary;
+        Self { input_tokens, output_tokens, cost_micros }
+    }
+
+    fn write_to(self, summary: &mut StreamSummary) {
+        summary.input_tokens = self.input_tokens;
+        summary.output_tokens = self.output_tokens;
+        summary.cost_micros = self.cost_micros;
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cost_micros: match (self.cost_micros, other.cost_micros) {
+                (Some(one), Some(other)) => Some(one.saturating_add(other)),
+                (one, other) => one.or(other),
+            },
+        }
+    }
 }

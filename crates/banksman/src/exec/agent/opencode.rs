@@ -17,8 +17,8 @@ use super::last_message::LastMessage;
 use super::provider::ProviderError;
 use super::text::{self, Tail};
 use super::{
-    Adapter, AgentEvent, AgentRequest, AgentSetup, Launch, McpServer, StreamReader, ToolCall,
-    actions, schema,
+    Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
+    actions, add_options, schema, set_session,
 };
 
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
@@ -40,12 +40,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     if !args.iter().any(|arg| arg == "--print-logs" || arg.starts_with("--log-level")) {
         args.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
     }
-    if let Some(model) = &setup.model {
-        args.extend(["--model".to_owned(), model.clone()]);
-    }
-    if let Some(session) = &request.session {
-        args.extend(["--session".to_owned(), session.clone()]);
-    }
+    add_options(&mut args, [("--model", &setup.model), ("--session", &request.session)]);
     Launch {
         program,
         args,
@@ -85,11 +80,8 @@ fn server(mcp: &McpServer) -> Value {
 
 #[derive(Default)]
 struct Stream {
-    session: Option<String>,
+    summary: StreamSummary,
     last_message: LastMessage,
-    input_tokens: i64,
-    output_tokens: i64,
-    cost_micros: Option<i64>,
     /// How the last step ended; none while a step runs.
     reason: Option<String>,
     error: Option<(ProviderError, Option<Instant>)>,
@@ -103,10 +95,8 @@ struct Stream {
 impl StreamReader for Stream {
     fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
-        let id = text::cut(text::text_of(&event, "sessionID"), text::DETAIL_BYTES);
-        if self.session.is_none() && !id.is_empty() {
-            self.session = Some(id.clone());
-            events.push(AgentEvent::Session { id });
+        if self.summary.session.is_none() {
+            set_session(&mut self.summary, text::text_of(&event, "sessionID"), events);
         }
         let part = &event["part"];
         self.pending = None;
@@ -143,13 +133,9 @@ impl StreamReader for Stream {
             terminal,
             text: self.last_message.bounded(),
             answer: self.last_message.answer(),
-            session: self.session,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            cost_micros: self.cost_micros,
             resets_at: resets_at.filter(|_| fault.is_some()),
             fault,
-            reports: Vec::new(),
+            ..self.summary
         }
     }
 }
@@ -160,8 +146,8 @@ impl Stream {
         let name = text::text_of(part, "tool").to_owned();
         let actions = actions::of_tool(&name, &state["input"]);
         let id = text::one_line(text::text_of(part, "callID"));
-        let call = ToolCall { id: id.clone(), actions };
-        events.push(AgentEvent::Tool { name, detail: detail(&state["input"]), call });
+        let detail = detail(&state["input"]);
+        events.push(AgentEvent::Tool { name, detail, id: id.clone(), actions });
         let ok = text::text_of(state, "status") != "error";
         let output = text::text_of(state, if ok { "output" } else { "error" });
         events.push(AgentEvent::ToolResult { ok, detail: text::one_line(output), id });
@@ -178,17 +164,15 @@ impl Stream {
             text::count_of(cache, "write"),
         ];
         let output = [text::count_of(tokens, "output"), text::count_of(tokens, "reasoning")];
-        self.input_tokens = input.into_iter().fold(self.input_tokens, i64::saturating_add);
-        self.output_tokens = output.into_iter().fold(self.output_tokens, i64::saturating_add);
-        if let Some(cost) = text::micros(&part["cost"]) {
-            self.cost_micros = Some(self.cost_micros.unwrap_or_default().saturating_add(cost));
-        }
-        self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
-        events.push(AgentEvent::Spent {
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            cost_micros: self.cost_micros,
+        let sum = |counts: &[i64]| counts.iter().copied().fold(0, i64::saturating_add);
+        let total = AgentUsage::of(&self.summary).plus(AgentUsage {
+            input_tokens: sum(&input),
+            output_tokens: sum(&output),
+            cost_micros: text::micros(&part["cost"]),
         });
+        total.write_to(&mut self.summary);
+        self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
+        events.push(AgentEvent::Spent(total));
         if self.reason.as_deref() == Some("stop") {
             events.push(AgentEvent::Ended {
                 ok: true,
@@ -246,7 +230,7 @@ impl Stream {
                 structured(FaultKind::Permission, "the provider filtered the answer")
             }
             (Some(0) | None, _) => None,
-            (Some(_), _) => self.stderr.fault(self.session.is_some(), exit),
+            (Some(_), _) => self.stderr.fault(self.summary.session.is_some(), exit),
         }
     }
 }

@@ -14,7 +14,7 @@ use banksman_core::receipt::{
     StreamSummary, Terminal, Usage,
 };
 
-use super::super::agent::{AgentRequest, PriorUsage, schema};
+use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
     AgentWork, Evaluator, JobSpec, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
@@ -24,7 +24,7 @@ use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::heartbeat::Stage;
 use super::lease::{Lease, millis};
-use super::turn::{Logs, Turn, TurnUsage};
+use super::turn::{Logs, Turn};
 use super::watch::POLL_INTERVAL;
 use crate::clock;
 
@@ -292,11 +292,11 @@ impl Keeper {
         let mut ask = work.ask.clone();
         let mut was_corrected = false;
         loop {
-            let spent = receipt.reading.as_ref().map(spent).unwrap_or_default();
+            let spent = receipt.reading.as_ref().map(AgentUsage::of).unwrap_or_default();
             let turn = Turn {
                 setup: &work.setup,
                 ask: &ask,
-                before: usage_before(work.before, spent),
+                before: work.before.plus(spent),
                 spent,
                 folder,
                 limits: &plan.limits,
@@ -359,8 +359,8 @@ impl Keeper {
         let turn = Turn {
             setup: &evaluator.setup,
             ask: &ask,
-            before: PriorUsage::default(),
-            spent: TurnUsage::default(),
+            before: AgentUsage::default(),
+            spent: AgentUsage::default(),
             folder: &folder,
             limits: &limits,
             deadline: clock::monotonic() + millis(evaluator.timeout_ms),
@@ -516,24 +516,10 @@ fn opinion(reading: &StreamSummary) -> Option<EvaluatorOpinion> {
     })
 }
 
-fn spent(reading: &StreamSummary) -> TurnUsage {
-    let StreamSummary { input_tokens, output_tokens, cost_micros, .. } = *reading;
-    TurnUsage { input_tokens, output_tokens, cost_micros }
-}
-
-/// What the session has used when the next turn begins.
-fn usage_before(before: PriorUsage, spent: TurnUsage) -> PriorUsage {
-    PriorUsage {
-        input_tokens: before.input_tokens.saturating_add(spent.input_tokens),
-        output_tokens: before.output_tokens.saturating_add(spent.output_tokens),
-        cost_micros: before.cost_micros.saturating_add(spent.cost_micros.unwrap_or(0)),
-    }
-}
-
 /// Merges two turns: usage and reports add up, and the later turn decides the rest.
 fn merge_turns(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSummary {
     let Some(mut earlier) = earlier else { return later };
-    let total = spent(&earlier).plus(spent(&later));
+    let total = AgentUsage::of(&earlier).plus(AgentUsage::of(&later));
     earlier.reports.extend(later.reports);
     StreamSummary {
         session: later.session.or(earlier.session),

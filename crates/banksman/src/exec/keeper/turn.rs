@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::loops::RepeatedFailures;
-use banksman_core::policy::PolicyGuard;
+use banksman_core::policy::{Action, PolicyGuard};
 use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
 use rustix::process::Pid;
 
 use super::super::agent::{
-    self, AgentEvent, AgentRequest, AgentSetup, Launch, OWN_PROGRAM, PriorUsage, StreamReader,
-    ToolCall,
+    self, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
 };
 use super::super::job::RunLimits;
 use super::super::process::Program;
@@ -44,19 +43,11 @@ impl Logs {
     }
 }
 
-/// Tokens and money of turns.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct TurnUsage {
-    pub(super) input_tokens: i64,
-    pub(super) output_tokens: i64,
-    pub(super) cost_micros: Option<i64>,
-}
-
 pub(super) struct Turn<'a> {
     pub(super) setup: &'a AgentSetup,
     pub(super) ask: &'a AgentRequest,
-    pub(super) before: PriorUsage,
-    pub(super) spent: TurnUsage,
+    pub(super) before: AgentUsage,
+    pub(super) spent: AgentUsage,
     pub(super) folder: &'a Path,
     pub(super) limits: &'a RunLimits,
     pub(super) deadline: Moment,
@@ -80,7 +71,7 @@ impl Keeper {
             events: Vec::new(),
             last: String::new(),
             before: turn.spent,
-            now: TurnUsage::default(),
+            now: AgentUsage::default(),
             end: None,
             guard: turn.ask.guard.as_deref(),
             failures: RepeatedFailures::default(),
@@ -148,8 +139,8 @@ struct AgentListener<'a> {
     /// Filled and emptied with every chunk of output.
     events: Vec<AgentEvent>,
     last: String,
-    before: TurnUsage,
-    now: TurnUsage,
+    before: AgentUsage,
+    now: AgentUsage,
     /// The first reason in the output to end the agent.
     end: Option<EndCause>,
     guard: Option<&'a PolicyGuard>,
@@ -171,9 +162,7 @@ impl AgentListener<'_> {
 
     fn handle_event(&mut self, event: AgentEvent) {
         match event {
-            AgentEvent::Spent { input_tokens, output_tokens, cost_micros } => {
-                self.now = TurnUsage { input_tokens, output_tokens, cost_micros };
-            }
+            AgentEvent::Spent(usage) => self.now = usage,
             AgentEvent::Hopeless { reason } => {
                 self.end.get_or_insert(EndCause::Hopeless);
                 self.last = truncated(&reason);
@@ -183,9 +172,9 @@ impl AgentListener<'_> {
             | AgentEvent::Ended { text, .. } => {
                 self.last = truncated(&text);
             }
-            AgentEvent::Tool { name, detail, call } => {
+            AgentEvent::Tool { name, detail, id, actions } => {
                 self.last = truncated(&format!("{name} {detail}"));
-                self.called(&call);
+                self.called(&id, &actions);
             }
             AgentEvent::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
             AgentEvent::Session { .. } => {}
@@ -194,18 +183,15 @@ impl AgentListener<'_> {
 
     /// Ends the run if an announced call needed permission first. The agent may be faster than the
     /// keeper.
-    fn called(&mut self, call: &ToolCall) {
+    fn called(&mut self, id: &str, actions: &[Action]) {
         let Some(guard) = self.guard else { return };
-        let what: Vec<String> = call
-            .actions
-            .iter()
-            .map(|action| {
-                let (word, what) = action.parts();
-                format!("{word} {what}")
-            })
-            .collect();
-        self.failures.record_call(&call.id, &what.join(", "), agent::can_change(&call.actions));
-        if let Some(request) = guard.stops(&call.actions) {
+        let what = |action: &Action| {
+            let (word, what) = action.parts();
+            format!("{word} {what}")
+        };
+        let what: Vec<String> = actions.iter().map(what).collect();
+        self.failures.record_call(id, &what.join(", "), agent::can_change(actions));
+        if let Some(request) = guard.stops(actions) {
             self.end.get_or_insert(EndCause::NotAllowed { request: request.to_string() });
         }
     }
@@ -218,12 +204,12 @@ impl AgentListener<'_> {
         }
     }
 
-    fn total(&self) -> TurnUsage {
+    fn total(&self) -> AgentUsage {
         self.before.plus(self.now)
     }
 
     fn over_budget(&self) -> Option<EndCause> {
-        let TurnUsage { input_tokens, output_tokens, cost_micros } = self.total();
+        let AgentUsage { input_tokens, output_tokens, cost_micros } = self.total();
         let tokens = input_tokens.saturating_add(output_tokens);
         let too_many = self.limits.tokens.filter(|limit| tokens > *limit);
         let tokens = too_many.map(|limit| format!("{tokens} tokens of {limit}"));
@@ -278,19 +264,6 @@ impl Listener for AgentListener<'_> {
 
     fn ends_descendants(&self) -> bool {
         true
-    }
-}
-
-impl TurnUsage {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            cost_micros: match (self.cost_micros, other.cost_micros) {
-                (Some(one), Some(other)) => Some(one.saturating_add(other)),
-                (one, other) => one.or(other),
-            },
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use banksman::exec::agent::acp_client::AcpRequest;
 use banksman::exec::agent::{
-    self, AgentKind, AgentRequest, AgentSetup, McpServer, OWN_PROGRAM, PriorUsage,
+    self, AgentKind, AgentRequest, AgentSetup, AgentUsage, McpServer, OWN_PROGRAM,
 };
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
@@ -200,7 +200,7 @@ fn a_refused_start_is_told_apart() {
     assert_eq!(kind(&start("session/new", vague)), None);
     let gone = read_all(
         AgentKind::Acp,
-        PriorUsage::default(),
+        AgentUsage::default(),
         ("", "error: failed to start `nothing`"),
         code(1),
     );

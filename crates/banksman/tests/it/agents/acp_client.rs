@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use banksman::exec::agent::{AgentKind, PriorUsage};
+use banksman::exec::agent::{AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -240,7 +240,7 @@ fn an_end_that_is_none_is_a_failure() {
         assert_eq!(run.code, Some(1), "{prompt}: {}", run.stderr);
         assert!(run.stderr.contains(message), "{prompt}: {}", run.stderr);
         let read =
-            read_all(AgentKind::Acp, PriorUsage::default(), (&run.stdout, &run.stderr), code(1));
+            read_all(AgentKind::Acp, AgentUsage::default(), (&run.stdout, &run.stderr), code(1));
         assert_eq!(read.outcome(), outcome, "{prompt}");
     };
     check("answer 3 '{\"stopReason\":\"max_tokens\"}'; cat > /dev/null", "", Outcome::OverBudget);

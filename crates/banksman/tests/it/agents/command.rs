@@ -113,7 +113,7 @@ fn reports_are_taken_as_they_are_told() {
 #[test]
 fn a_fault_is_found_in_what_the_program_says_of_itself() {
     let fault = |stderr: &str| {
-        let before = banksman::exec::agent::PriorUsage::default();
+        let before = banksman::exec::agent::AgentUsage::default();
         let read = super::read_all(AgentKind::Command, before, ("", stderr), code(1));
         read.reading.fault.map(|fault| fault.kind)
     };

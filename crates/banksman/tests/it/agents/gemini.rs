@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman::exec::agent::{
-    self, AgentEvent, AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage,
+    self, AgentEvent, AgentKind, AgentRequest, AgentSetup, AgentUsage, McpServer,
 };
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
@@ -74,7 +74,7 @@ fn its_own_codes_mean_the_same_with_and_without_a_result() {
     }
     let resume = read_all(
         AgentKind::Gemini,
-        PriorUsage::default(),
+        AgentUsage::default(),
         ("", "Error resuming session: none"),
         code(42),
     );
@@ -97,7 +97,7 @@ fn the_error_on_standard_error_fills_in() {
     let dump = "TerminalQuotaError: gone\n  retryDelayMs: 90000,\n  status: 429\n}";
     let run = read_all(
         AgentKind::Gemini,
-        PriorUsage::default(),
+        AgentUsage::default(),
         (&refused("[API Error: gone]"), dump),
         code(1),
     );
@@ -127,7 +127,7 @@ fn a_retry_that_worked_is_forgotten() {
     let retry = "Attempt 1 failed with status 503. Retrying with backoff...";
     let message = json!({ "type": "message", "role": "assistant", "content": "ok", "delta": true })
         .to_string();
-    let mut reader = agent::reader(AgentKind::Gemini, PriorUsage::default());
+    let mut reader = agent::reader(AgentKind::Gemini, AgentUsage::default());
     let mut seen = Vec::new();
     reader.error_line(retry, &mut seen);
     assert!(matches!(&seen[..], [AgentEvent::Note { .. }]), "{seen:?}");

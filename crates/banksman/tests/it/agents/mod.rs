@@ -17,7 +17,7 @@ mod stream;
 use std::fs;
 use std::path::PathBuf;
 
-use banksman::exec::agent::{self, AgentEvent, AgentKind, PriorUsage};
+use banksman::exec::agent::{self, AgentEvent, AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{ProcessExit, StreamSummary};
 use banksman_core::time::Instant;
@@ -62,11 +62,11 @@ fn signal(signal: i32) -> ProcessExit {
 }
 
 fn read(kind: AgentKind, stdout: &str, exit: ProcessExit) -> Read {
-    read_all(kind, PriorUsage::default(), (stdout, ""), exit)
+    read_all(kind, AgentUsage::default(), (stdout, ""), exit)
 }
 
 /// Reads standard output and error, in this order.
-fn read_all(kind: AgentKind, before: PriorUsage, streams: (&str, &str), exit: ProcessExit) -> Read {
+fn read_all(kind: AgentKind, before: AgentUsage, streams: (&str, &str), exit: ProcessExit) -> Read {
     let mut reader = agent::reader(kind, before);
     let mut seen = Vec::new();
     streams.0.split('\n').for_each(|line| reader.line(line, &mut seen));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use banksman::exec::agent::{self, AgentKind, AgentRequest, AgentSetup, McpServer, PriorUsage};
+use banksman::exec::agent::{self, AgentKind, AgentRequest, AgentSetup, AgentUsage, McpServer};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{FaultKind, Terminal};
 use banksman_core::time::{Instant, Span};
@@ -185,7 +185,7 @@ fn a_refusal_in_the_log_counts_until_something_comes_after_it() {
         )
     };
     let read = |err: &str, out: &str| {
-        let mut reader = agent::reader(AgentKind::Opencode, PriorUsage::default());
+        let mut reader = agent::reader(AgentKind::Opencode, AgentUsage::default());
         reader.error_line(err, &mut Vec::new());
         reader.line(out, &mut Vec::new());
         reader.finish(signal(9), NOW)

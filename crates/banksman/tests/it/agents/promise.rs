@@ -1,7 +1,7 @@
 //! What every adapter promises of any stream: nothing panics, nothing grows, and no success is made
 //! up.
 
-use banksman::exec::agent::{AgentKind, PriorUsage};
+use banksman::exec::agent::{AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::ProcessExit;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Read, code, read_all};
 
 /// A session that was gone on with: what it had used up before must not make an amount negative.
-const BEFORE: PriorUsage = PriorUsage { input_tokens: 5, output_tokens: 5, cost_micros: 5 };
+const BEFORE: AgentUsage = AgentUsage { input_tokens: 5, output_tokens: 5, cost_micros: Some(5) };
 
 pub(super) fn check(
     kind: AgentKind,

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use banksman::exec::agent::{AgentEvent, AgentKind, PriorUsage};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::ProcessExit;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn recorded(name: &str, exit: ProcessExit) -> Read {
     let stderr =
         fs::read_to_string(transcripts().join(format!("{name}.stderr"))).unwrap_or_default();
     let stdout = transcript(&format!("{name}.jsonl"));
-    read_all(kind_of(name), PriorUsage::default(), (&stdout, &stderr), exit)
+    read_all(kind_of(name), AgentUsage::default(), (&stdout, &stderr), exit)
 }
 
 fn names() -> Vec<String> {
@@ -132,7 +132,7 @@ fn line_ends_noise_and_unknown_events_change_nothing() {
             "\u{feff}warning: of something\n[]\n{huge}\n< {huge}\n{{\"type\":7}}\n{}\n{{\"type\":\"half",
             stdout.replace('\n', "\r\n")
         );
-        let read = read_all(kind, PriorUsage::default(), (&noisy, ""), code(0));
+        let read = read_all(kind, AgentUsage::default(), (&noisy, ""), code(0));
         assert_eq!(read.reading, clean, "{name}");
     }
 }
@@ -146,7 +146,7 @@ fn without_its_last_line_no_stream_is_a_success() {
         let half = &last[..last.floor_char_boundary(last.len() / 2)];
         for end in ["", half] {
             let cut = [before, &[end]].concat().join("\n");
-            let read = read_all(kind_of(&name), PriorUsage::default(), (&cut, ""), code(0));
+            let read = read_all(kind_of(&name), AgentUsage::default(), (&cut, ""), code(0));
             assert_ne!(read.outcome(), Outcome::Succeeded, "{name}");
         }
     }

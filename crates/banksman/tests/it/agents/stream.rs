@@ -1,7 +1,7 @@
 //! What the streams of Claude Code and Codex mean beyond their outcome: events for people, counts
 //! of one run, faults that are none, and ends that only look good.
 
-use banksman::exec::agent::{AgentEvent, AgentKind, PriorUsage};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::limits::FINAL_TEXT_BYTES;
 use banksman_core::receipt::{Fault, FaultKind, Terminal};
@@ -99,7 +99,7 @@ fn an_answer_of_codex_may_be_longer_than_what_is_kept_of_its_words() {
 
 #[test]
 fn only_what_this_run_has_used_is_counted() {
-    let before = PriorUsage { input_tokens: 100, output_tokens: 20, cost_micros: 800 };
+    let before = AgentUsage { input_tokens: 100, output_tokens: 20, cost_micros: Some(800) };
     let counts = |kind, file: &str, before| {
         let reading = read_all(kind, before, (&transcript(file), ""), code(0)).reading;
         (reading.input_tokens, reading.output_tokens, reading.cost_micros)
@@ -109,7 +109,7 @@ fn only_what_this_run_has_used_is_counted() {
     // The older version did not add up, so there is nothing to take off.
     assert_eq!(counts(AgentKind::Claude, "claude-197-resume.jsonl", before), (112, 20, Some(1046)));
     // A session that has begun to count anew.
-    let much = PriorUsage { input_tokens: 9_000, output_tokens: 900, cost_micros: 90_000 };
+    let much = AgentUsage { input_tokens: 9_000, output_tokens: 900, cost_micros: Some(90_000) };
     assert_eq!(counts(AgentKind::Codex, "codex-resume.jsonl", much), (200, 40, None));
 }
 
@@ -118,7 +118,7 @@ fn money_that_is_added_up_over_runs_is_taken_apart() {
     let result = json!({ "type": "result", "subtype": "success", "is_error": false,
         "usage": { "input_tokens": 100, "output_tokens": 20 }, "total_cost_usd": 0.0016,
         "modelUsage": { "a": { "inputTokens": 150 }, "b": { "inputTokens": 50 } } });
-    let before = PriorUsage { input_tokens: 100, output_tokens: 20, cost_micros: 700 };
+    let before = AgentUsage { input_tokens: 100, output_tokens: 20, cost_micros: Some(700) };
     let read = read_all(AgentKind::Claude, before, (&result.to_string(), ""), code(0));
     assert_eq!(read.reading.cost_micros, Some(900));
 }
@@ -237,7 +237,7 @@ fn a_tool_result_that_looks_like_a_result_is_none() {
 #[test]
 fn standard_error_explains_an_end_that_nothing_else_does() {
     let fault = |kind, stdout: &str, stderr: &str, exit| {
-        let read = read_all(kind, PriorUsage::default(), (stdout, stderr), exit);
+        let read = read_all(kind, AgentUsage::default(), (stdout, stderr), exit);
         read.reading.fault.map(|fault| (fault.kind, fault.structured))
     };
     let limit = "boot\nError: rate limit reached, try again in 5 minutes\n";

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, AgentUsage};
 use banksman_core::receipt::{AgentReport, FaultKind, Terminal};
 use banksman_core::time;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -69,7 +69,7 @@ impl World {
     }
 
     fn run(&self, ask: &AgentRequest) -> Ran {
-        self.site.start(&self.setup, ask, PriorUsage::default()).finish()
+        self.site.start(&self.setup, ask, AgentUsage::default()).finish()
     }
 }
 
@@ -121,10 +121,10 @@ pub(super) fn resume(agent: &Agent) {
     let first = world.run(&ask("Remember the number 4711."));
     assert_success(&first, "I will remember 4711.");
     let again = AgentRequest { session: first.reading.session.clone(), ..ask("Which number?") };
-    let before = PriorUsage {
+    let before = AgentUsage {
         input_tokens: first.reading.input_tokens,
         output_tokens: first.reading.output_tokens,
-        cost_micros: first.reading.cost_micros.unwrap_or(0),
+        cost_micros: first.reading.cost_micros,
     };
     let second = world.site.start(&world.setup, &again, before).finish();
     assert_success(&second, "It is 4711.");
@@ -214,7 +214,7 @@ pub(super) fn cut_off(agent: &Agent) {
 /// It waits for a model that says nothing more; it is killed, and nothing of it is left.
 pub(super) fn stall(agent: &Agent, how: Reply) {
     let world = World::new(agent, |_| vec![how]);
-    let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
+    let running = world.site.start(&world.setup, &ask("hello"), AgentUsage::default());
     world.server.wait_for_turns(1);
     assert!(is_alive(&running));
     let ran = running.kill();
@@ -231,7 +231,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent, survivors: usize) {
         vec![(agent.shell)(&format!("echo started > {}; sleep 300", gate.display()))]
     };
     let world = World::new(agent, scenario);
-    let running = world.site.start(&world.setup, &ask("hello"), PriorUsage::default());
+    let running = world.site.start(&world.setup, &ask("hello"), AgentUsage::default());
     let mut started = String::new();
     let mut gate = fs::File::open(world.site.repo().join("gate")).unwrap();
     gate.read_to_string(&mut started).unwrap();

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use banksman::exec::agent::{
-    AgentEvent, AgentKind, AgentRequest, AgentSetup, Launch, McpServer, PriorUsage, launch, reader,
+    AgentEvent, AgentKind, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, launch, reader,
 };
 use banksman_core::receipt::{AgentReport, ProcessExit, StreamSummary};
 use banksman_core::time;
@@ -100,7 +100,7 @@ impl Site {
         &self,
         setup: &AgentSetup,
         ask: &AgentRequest,
-        before: PriorUsage,
+        before: AgentUsage,
     ) -> Running<'_> {
         let launch = launch(setup, ask);
         let run = self.run();
@@ -222,7 +222,7 @@ pub(super) struct Running<'a> {
     pid: Pid,
     events: Receiver<Event>,
     kind: AgentKind,
-    before: PriorUsage,
+    before: AgentUsage,
     seen: Vec<AgentEvent>,
     lines: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman::exec::agent::{AgentEvent, AgentKind, AgentRequest, AgentSetup, AgentUsage};
 use banksman_core::receipt::{AgentReport, FaultKind, Terminal};
 use banksman_core::time;
 use serde_json::json;
@@ -23,7 +23,7 @@ fn setup() -> AgentSetup {
 }
 
 fn play(site: &Site, ask: &AgentRequest) -> Ran {
-    site.start(&setup(), ask, PriorUsage::default()).finish()
+    site.start(&setup(), ask, AgentUsage::default()).finish()
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn a_good_run_is_read_in_full() {
     );
     assert!(matches!(&site.told()[..], [AgentReport::Progress { step, .. }] if step == "half"));
     assert_eq!(fs::read_to_string(site.repo().join("a.txt")).unwrap(), "one\n");
-    let spent =
-        AgentEvent::Spent { input_tokens: 10, output_tokens: 2, cost_micros: Some(500_000) };
+    let usage = AgentUsage { input_tokens: 10, output_tokens: 2, cost_micros: Some(500_000) };
+    let spent = AgentEvent::Spent(usage);
     let at = ran.seen.iter().position(|seen| *seen == spent).expect("usage is told on the way");
     assert!(at + 1 < ran.seen.len(), "before the end");
 }

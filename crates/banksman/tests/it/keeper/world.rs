@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Moment};
 
 use banksman::clock;
-use banksman::exec::agent::{AgentKind, AgentRequest, AgentSetup, PriorUsage};
+use banksman::exec::agent::{AgentKind, AgentRequest, AgentSetup, AgentUsage};
 use banksman::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification,
 };
@@ -60,7 +60,7 @@ pub(crate) fn plan(name: &str, script: &str) -> JobSpec {
         expects: Deliverable::Anything,
         setup,
         ask,
-        before: PriorUsage::default(),
+        before: AgentUsage::default(),
         nudge: "go on".to_owned(),
         checks: Verification::default(),
         commit_message: String::new(),
