@@ -34,7 +34,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::receipt::{EndCause, Receipt};
-use banksman_core::time::Instant;
 use rustix::process::{getpid, setsid};
 
 pub use folder::{FileError, JobFolder, KeeperStart, StopRequest};
@@ -125,8 +124,8 @@ fn run_job(folder: &Path) -> Result<(), KeeperError> {
     env.append(&mut plan.env);
     plan.env = env;
     let mut keeper = Keeper::begin(folder, plan)?;
-    let receipt = keeper.work();
-    keeper.close(&receipt)
+    keeper.work();
+    keeper.close()
 }
 
 fn invalid_spec_receipt(folder: &JobFolder, error: &FileError) -> Receipt {
@@ -153,7 +152,7 @@ struct Keeper {
     plan: Rc<JobSpec>,
     /// The value of [`MARKER`].
     marker: String,
-    started_at: Instant,
+    receipt: Receipt,
     /// The deadline for the work; none while the keeper gathers evidence, which has its own time
     /// limits.
     wall: Option<Moment>,
@@ -169,7 +168,6 @@ struct Keeper {
     reported_bytes: u64,
     /// Whether nothing was started since the last sweep.
     nothing_started: bool,
-    left_over: u32,
 }
 
 impl Keeper {
@@ -198,10 +196,10 @@ impl Keeper {
         let lease = plan.lease.as_ref().map(|config| Lease::new(config, &plan.limits, now));
         Ok(Self {
             wall: Some(now + millis(plan.limits.wall_ms)),
+            receipt: Receipt::new(&plan.job, started_at, EndCause::Completed),
             folder,
             plan: Rc::new(plan),
             marker,
-            started_at,
             wake,
             lease,
             cgroup,
@@ -211,15 +209,14 @@ impl Keeper {
             progressed: false,
             reported_bytes: 0,
             nothing_started: true,
-            left_over: 0,
         })
     }
 
     /// Writes the receipt, then the marker that announces it.
-    fn close(mut self, receipt: &Receipt) -> Result<(), KeeperError> {
+    fn close(mut self) -> Result<(), KeeperError> {
         self.heartbeat.write(&self.folder, clock::monotonic());
         let mut tries = 1;
-        while let Err(error) = self.folder.write_receipt(receipt) {
+        while let Err(error) = self.folder.write_receipt(&self.receipt) {
             if tries == RECEIPT_TRIES {
                 return Err(error.into());
             }

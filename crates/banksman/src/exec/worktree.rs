@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use banksman_core::receipt::PrepareFault;
+use banksman_core::receipt::{EndCause, PrepareFault};
 
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
@@ -63,6 +63,12 @@ impl From<RunError> for NotPrepared {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         let detail = format!("{error}{}", cause.unwrap_or_default());
         Self { class: PrepareFault::Environment, detail }
+    }
+}
+
+impl From<NotPrepared> for EndCause {
+    fn from(NotPrepared { class, detail }: NotPrepared) -> Self {
+        Self::NotPrepared { detail, class }
     }
 }
 

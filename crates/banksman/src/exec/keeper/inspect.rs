@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use banksman_core::receipt::{EndCause, Evidence, Receipt};
+use banksman_core::receipt::{EndCause, Evidence};
 
 use super::super::evidence::run_command;
 use super::super::files;
@@ -18,21 +18,19 @@ impl Keeper {
         plan: &JobSpec,
         folder: &Path,
         checks: &Verification,
-        receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         self.confirm_lease()?;
         self.heartbeat.status.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
         for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
-            let ran = run_command(self, folder, (command, checks.timeout_ms), &plan.env);
-            let check = ran.map_err(|error| self.run_failure(&error))?;
+            let check = run_command(self, folder, (command, checks.timeout_ms), &plan.env)?;
             let has_passed = check.passed();
             found.checks.push(check);
             if !has_passed {
                 break;
             }
         }
-        receipt.evidence = Some(found);
+        self.receipt.evidence = Some(found);
         Ok(())
     }
 }

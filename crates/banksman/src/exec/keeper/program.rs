@@ -27,7 +27,6 @@ impl Runner for Keeper {
         let mut tails = OutputTails::new(program.keep);
         let outcome =
             self.watch_child(child, &mut tails, self.wall.map_or(deadline, |w| w.min(deadline)));
-        self.left_over = self.left_over.saturating_add(outcome.left_over);
         let timed_out = outcome.ended == Some(EndCause::TimedOut);
         if timed_out && self.wall.is_some_and(|wall| wall < deadline) {
             self.interrupt_for(EndCause::TimedOut);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use banksman_core::failure::pr_link;
-use banksman_core::receipt::{EndCause, Evidence, ObservedSignal, Receipt, StreamSummary};
+use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 
 use super::super::git::{Git, PullRequest};
 use super::super::job::{JobSpec, Workspace};
@@ -34,11 +34,11 @@ impl Keeper {
     pub(super) fn check_pull_request(
         &mut self,
         plan: &JobSpec,
-        (reading, evidence): (Option<&StreamSummary>, &Evidence),
+        evidence: &Evidence,
     ) -> Result<ObservedSignal, RunError> {
         let branch = plan.workspace.as_ref().map_or("", |workspace| &workspace.branch);
-        let text = reading.map_or("", |reading| &reading.text);
-        let named = pr_link(text, &plan.task, branch);
+        let reading = self.receipt.reading.as_ref();
+        let named = pr_link(reading.map_or("", |reading| &reading.text), &plan.task, branch);
         let detail = format!("of a pull request for `{branch}`");
         let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
         let Some(workspace) = &plan.workspace else { return Ok(seen(false, None)) };
@@ -118,15 +118,10 @@ impl Keeper {
     }
 
     /// Checks once for a manual step, without a worktree.
-    pub(super) fn poll_pull_request(
-        &mut self,
-        plan: &JobSpec,
-        receipt: &mut Receipt,
-    ) -> Result<(), EndCause> {
+    pub(super) fn poll_pull_request(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
         let workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
         self.heartbeat.status.stage = Stage::Evidence;
-        let looked = self.look_once(plan, workspace).map_err(|error| self.run_failure(&error))?;
-        receipt.evidence = Some(looked);
+        self.receipt.evidence = Some(self.look_once(plan, workspace)?);
         Ok(())
     }
 

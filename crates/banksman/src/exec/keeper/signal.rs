@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use banksman_core::receipt::{EndCause, Evidence, ObservedSignal, StreamSummary};
+use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 use banksman_core::workflow::Signal;
 
 use super::super::git::Git;
@@ -58,8 +58,7 @@ impl Keeper {
             eprintln!("{} {note}", clock::now());
         }
         // Banksman never commits the mailbox; this protects the agent's commits.
-        let pool = WorktreePool::of(workspace, &plan.env)
-            .map_err(|error| environment(error.to_string()))?;
+        let pool = WorktreePool::of(workspace, &plan.env)?;
         if let Err(error) = hide_from_git(&pool.common) {
             eprintln!("{} failed to hide the mailbox from git: {error}", clock::now());
         }
@@ -132,7 +131,7 @@ impl Keeper {
         &mut self,
         plan: &JobSpec,
         checks: &Verification,
-        (reading, evidence): (Option<&StreamSummary>, &Evidence),
+        evidence: &Evidence,
     ) -> Result<Option<ObservedSignal>, RunError> {
         let (found, detail) = match &checks.signal {
             None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => return Ok(None),
@@ -143,7 +142,7 @@ impl Keeper {
                 (found.transpose()?.unwrap_or(false), detail)
             }
             Some(Signal::PrCreation) => {
-                return self.check_pull_request(plan, (reading, evidence)).map(Some);
+                return self.check_pull_request(plan, evidence).map(Some);
             }
         };
         Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))

@@ -13,6 +13,7 @@ use banksman_core::receipt::{
     EndCause, EvaluatorOpinion, Evidence, FaultKind, MergeReport, PrepareFault, Receipt,
     StreamSummary, Terminal, Usage,
 };
+use serde::Serialize;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
@@ -20,6 +21,7 @@ use super::super::job::{
 };
 use super::super::merge::{find, merge};
 use super::super::process::RunError;
+use super::super::worktree::NotPrepared;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::heartbeat::Stage;
@@ -30,7 +32,7 @@ use crate::clock;
 
 /// What the agent's tools know about its task.
 const TASK_FILE: &str = "task.json";
-/// What the agent's tools know about the policy.
+/// What the agent's tools know about the policy, to answer what needs no permission.
 const GUARD_FILE: &str = "guard.json";
 /// The evaluator's input: about 4,000 tokens, so that it stays below 5,000 with its instructions.
 const EVALUATOR_BYTES: usize = 14 * 1024;
@@ -44,76 +46,66 @@ const OBJECTION_BYTES: usize = 300;
 
 impl Keeper {
     /// Does what the spec asks for. The receipt records everything that happens.
-    pub(super) fn work(&mut self) -> Receipt {
+    pub(super) fn work(&mut self) {
         let plan = Rc::clone(&self.plan);
-        let mut receipt = Receipt::new(&plan.job, self.started_at, EndCause::Completed);
         let done = match &plan.work {
-            JobWork::Agent(work) => self.agent_work(&plan, work, &mut receipt),
-            JobWork::Check { checks, message, judge } => {
-                self.check_work(&plan, checks, message.as_deref(), &mut receipt).and_then(|()| {
-                    judge.as_ref().map_or(Ok(()), |judge| self.judge_step(judge, &mut receipt))
-                })
-            }
-            JobWork::Inspect { folder, checks } => {
-                self.inspect(&plan, folder, checks, &mut receipt)
-            }
+            JobWork::Agent(work) => self.agent_work(&plan, work),
+            JobWork::Check { checks, message, judge } => self
+                .check_work(&plan, checks, message.as_deref())
+                .and_then(|()| judge.as_ref().map_or(Ok(()), |judge| self.judge_step(judge))),
+            JobWork::Inspect { folder, checks } => self.inspect(&plan, folder, checks),
             JobWork::Merge { checks, message, commit } => {
-                self.merge_work(&plan, checks, message, commit.as_deref(), &mut receipt)
+                self.merge_work(&plan, checks, message, commit.as_deref())
             }
-            JobWork::FindMerge { commit } => {
-                self.find_merge(&plan, commit.as_deref(), &mut receipt)
-            }
+            JobWork::FindMerge { commit } => self.find_merge(&plan, commit.as_deref()),
             JobWork::CleanUp => self.clean_up(&plan),
-            JobWork::Look => self.poll_pull_request(&plan, &mut receipt),
+            JobWork::Look => self.poll_pull_request(&plan),
         };
         self.sweep();
-        receipt.ended = done.err().unwrap_or(EndCause::Completed);
-        receipt.left_over = self.left_over;
-        receipt.ended_at = clock::now();
-        receipt
+        self.receipt.ended = match (done, &self.interrupt) {
+            (Ok(()), _) => EndCause::Completed,
+            // What failed because the job must end is no fault of the environment.
+            (
+                Err(EndCause::NotPrepared { class: PrepareFault::Environment, .. }),
+                Some(interrupt),
+            ) => interrupt.clone(),
+            (Err(ended), _) => ended,
+        };
+        self.receipt.ended_at = clock::now();
     }
 
     /// `Err` is a premature end, as everywhere in this file.
-    fn agent_work(
-        &mut self,
-        plan: &JobSpec,
-        work: &AgentWork,
-        receipt: &mut Receipt,
-    ) -> Result<(), EndCause> {
+    fn agent_work(&mut self, plan: &JobSpec, work: &AgentWork) -> Result<(), EndCause> {
         check_schema(work.ask.schema.as_ref())?;
         let (folder, prepared) = self.prepare(plan)?;
-        let about = serde_json::to_string(&work.about).expect("texts are always JSON");
-        let about = self.folder.write_file(TASK_FILE, &about);
-        about.map_err(|error| environment(format!("{error}: {}", error.source)))?;
-        self.write_guard(work)?;
+        self.write_json(TASK_FILE, &work.about)?;
+        if let Some(guard) = &work.ask.guard {
+            self.write_json(GUARD_FILE, guard)?;
+        }
         self.clear_mailbox(plan, &work.checks, &folder)?;
         self.heartbeat.status.stage = Stage::Agent;
-        let ended = self.run_turns(work, &folder, receipt);
+        let ended = self.run_turns(work, &folder);
         self.wall = None;
-        if let Some(reading) = &mut receipt.reading {
+        if let Some(reading) = &mut self.receipt.reading {
             reading.reports.extend(self.folder.reports());
         }
         self.check_interrupt()?;
-        let succeeded = ended.is_ok() && is_success(receipt.reading.as_ref());
+        let succeeded = ended.is_ok() && is_success(self.receipt.reading.as_ref());
         self.heartbeat.status.stage = Stage::Evidence;
-        self.gather(plan, work, (&folder, prepared), succeeded, receipt)?;
+        self.gather(plan, work, (&folder, prepared), succeeded)?;
         ended?;
-        if let Some(evaluator) =
-            work.evaluator.as_ref().filter(|_| is_inconclusive(plan, work, receipt))
-        {
-            self.heartbeat.status.stage = Stage::Evaluate;
-            let asked = self.evaluate(evaluator, receipt);
-            record_opinion(receipt, asked.as_ref());
-            self.check_interrupt()?;
+        match &work.evaluator {
+            Some(evaluator) if is_inconclusive(plan, work, &self.receipt) => {
+                self.evaluate(evaluator, &evaluator_input(&self.receipt))
+            }
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 
-    /// The agent's tools use the guard to answer what needs no permission.
-    fn write_guard(&self, work: &AgentWork) -> Result<(), EndCause> {
-        let Some(guard) = &work.ask.guard else { return Ok(()) };
-        let guard = serde_json::to_string(guard).expect("a guard has string keys");
-        let written = self.folder.write_file(GUARD_FILE, &guard);
+    /// Writes a file for the agent's tools.
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), EndCause> {
+        let text = serde_json::to_string(value).expect("our own types have string keys");
+        let written = self.folder.write_file(name, &text);
         written.map_err(|error| environment(format!("{error}: {}", error.source)))
     }
 
@@ -124,7 +116,6 @@ impl Keeper {
         work: &AgentWork,
         (folder, prepared): (&Path, Option<worktree::Prepared>),
         succeeded: bool,
-        receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         let demanded = &work.checks;
         // Before anything is removed or checked, while the files are as the agent left them.
@@ -135,23 +126,19 @@ impl Keeper {
                 let message = succeeded.then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
                 let checks = Verification { commands, ..demanded.clone() };
-                let gathered =
-                    evidence::gather(self, workspace, &prepared, &checks, message, &plan.env);
-                gathered.map_err(|error| self.run_failure(&error))?
+                evidence::gather(self, workspace, &prepared, &checks, message, &plan.env)?
             }
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
         };
-        let facts = (receipt.reading.as_ref(), &evidence);
-        let signal = self.check_branch_signal(plan, demanded, facts);
-        evidence.signal = signal_file.or(signal.map_err(|error| self.run_failure(&error))?);
+        evidence.signal = signal_file.or(self.check_branch_signal(plan, demanded, &evidence)?);
         evidence.missing = missing;
         evidence.criterion.clone_from(&demanded.criterion);
         evidence.request = needed_permission(work, &evidence);
         if work.counts_earlier {
             evidence.head_before.clone_from(&evidence.base);
         }
-        receipt.evidence = Some(evidence);
+        self.receipt.evidence = Some(evidence);
         Ok(())
     }
 
@@ -160,7 +147,6 @@ impl Keeper {
         plan: &JobSpec,
         checks: &Verification,
         message: Option<&str>,
-        receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         let (folder, prepared) = self.prepare(plan)?;
         let (workspace, prepared) =
@@ -168,25 +154,21 @@ impl Keeper {
         self.open_mailbox(plan, checks, &folder)?;
         self.heartbeat.status.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
-        let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env);
-        let gathered = gathered.map_err(|error| self.run_failure(&error))?;
+        let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env)?;
         let criterion = checks.criterion.clone();
-        receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
+        self.receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
         Ok(())
     }
 
     /// Skips the evaluator if the facts already contradict success.
-    fn judge_step(&mut self, judge: &StepJudge, receipt: &mut Receipt) -> Result<(), EndCause> {
-        let found = receipt.evidence.as_ref();
+    fn judge_step(&mut self, judge: &StepJudge) -> Result<(), EndCause> {
+        let found = self.receipt.evidence.as_ref();
         if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
             return Ok(());
         }
-        self.heartbeat.status.stage = Stage::Evaluate;
         let reading = StreamSummary { text: judge.said.clone(), ..StreamSummary::default() };
-        let input = Receipt { reading: Some(reading), ..receipt.clone() };
-        let asked = self.evaluate(&judge.evaluator, &input);
-        record_opinion(receipt, asked.as_ref());
-        self.check_interrupt()
+        let input = Receipt { reading: Some(reading), ..self.receipt.clone() };
+        self.evaluate(&judge.evaluator, &evaluator_input(&input))
     }
 
     fn merge_work(
@@ -195,7 +177,6 @@ impl Keeper {
         checks: &Verification,
         message: &str,
         commit: Option<&str>,
-        receipt: &mut Receipt,
     ) -> Result<(), EndCause> {
         self.confirm_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
@@ -204,42 +185,34 @@ impl Keeper {
             match self.prepare(plan) {
                 Ok(_) => {}
                 Err(EndCause::NotPrepared { detail, class: PrepareFault::Diverged }) => {
-                    receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
+                    self.receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
                     return Ok(());
                 }
                 Err(ended) => return Err(ended),
             }
         }
         self.heartbeat.status.stage = Stage::Merge;
-        let merged = merge(self, workspace, checks, message, commit, &plan.env);
-        receipt.merge = Some(merged.map_err(|error| self.run_failure(&error))?);
+        self.receipt.merge = Some(merge(self, workspace, checks, message, commit, &plan.env)?);
         Ok(())
     }
 
-    fn find_merge(
-        &mut self,
-        plan: &JobSpec,
-        commit: Option<&str>,
-        receipt: &mut Receipt,
-    ) -> Result<(), EndCause> {
+    fn find_merge(&mut self, plan: &JobSpec, commit: Option<&str>) -> Result<(), EndCause> {
         self.confirm_lease()?;
         let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
         self.heartbeat.status.stage = Stage::Merge;
-        let found = find(self, workspace, commit, &plan.env);
-        receipt.merge = Some(found.map_err(|error| self.run_failure(&error))?);
+        self.receipt.merge = Some(find(self, workspace, commit, &plan.env)?);
         Ok(())
     }
 
     fn clean_up(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
         let Some(workspace) = &plan.workspace else { return Ok(()) };
         self.heartbeat.status.stage = Stage::CleanUp;
-        let removed = worktree::removal::remove(self, workspace, &plan.env);
-        let removed = removed.map_err(|error| self.run_failure(&error))?;
+        let removed = worktree::removal::remove(self, workspace, &plan.env)?;
         if let Some(rescue) = removed.rescue {
             eprintln!("{} work that was only in the worktree is saved as {rescue}", clock::now());
         }
-        let emptied = worktree::removal::empty_trash(self, &workspace.spare, &plan.env);
-        emptied.map(|_| ()).map_err(|error| self.run_failure(&error))
+        worktree::removal::empty_trash(self, &workspace.spare, &plan.env)?;
+        Ok(())
     }
 
     /// The folder to work in, and its worktree if there is one.
@@ -251,8 +224,7 @@ impl Keeper {
         let Some(workspace) = &plan.workspace else { return Ok((self.work_folder()?, None)) };
         let prepared = worktree::prepare(self, workspace, &plan.env);
         self.check_interrupt()?;
-        let prepared = prepared
-            .map_err(|error| EndCause::NotPrepared { detail: error.detail, class: error.class })?;
+        let prepared = prepared?;
         for note in &prepared.notes {
             eprintln!("{} {note}", clock::now());
         }
@@ -280,19 +252,14 @@ impl Keeper {
 
     /// Runs the agent's turns: the first, one more if it stalled, and one more if its answer
     /// violates the schema.
-    fn run_turns(
-        &mut self,
-        work: &AgentWork,
-        folder: &Path,
-        receipt: &mut Receipt,
-    ) -> Result<(), EndCause> {
+    fn run_turns(&mut self, work: &AgentWork, folder: &Path) -> Result<(), EndCause> {
         let plan = Rc::clone(&self.plan);
         let bytes = plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "out.jsonl", "err.log", bytes);
         let mut ask = work.ask.clone();
         let mut was_corrected = false;
         loop {
-            let spent = receipt.reading.as_ref().map(AgentUsage::of).unwrap_or_default();
+            let spent = self.receipt.reading.as_ref().map(AgentUsage::of).unwrap_or_default();
             let turn = Turn {
                 setup: &work.setup,
                 ask: &ask,
@@ -304,7 +271,7 @@ impl Keeper {
             };
             let (outcome, reading) =
                 self.turn(&turn, &mut logs).map_err(|detail| EndCause::NotStarted { detail })?;
-            self.left_over = self.left_over.saturating_add(outcome.left_over);
+            let receipt = &mut self.receipt;
             receipt.exit = Some(outcome.exit);
             receipt.reading = Some(merge_turns(receipt.reading.take(), reading));
             let session = receipt.reading.as_ref().and_then(|reading| reading.session.clone());
@@ -337,13 +304,19 @@ impl Keeper {
 
     /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it
     /// cannot change anything there.
-    fn evaluate(&mut self, evaluator: &Evaluator, receipt: &Receipt) -> Option<StreamSummary> {
+    fn evaluate(&mut self, evaluator: &Evaluator, facts: &str) -> Result<(), EndCause> {
+        self.heartbeat.status.stage = Stage::Evaluate;
+        let asked = self.ask_evaluator(evaluator, facts);
+        record_opinion(&mut self.receipt, asked.as_ref());
+        self.check_interrupt()
+    }
+
+    fn ask_evaluator(&mut self, evaluator: &Evaluator, facts: &str) -> Option<StreamSummary> {
         let folder = self.work_folder().ok()?;
         let bytes = self.plan.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
-        let facts = evaluator_input(receipt);
         let ask = AgentRequest {
-            prompt: evaluator.prompt.replace("{evidence}", &facts),
+            prompt: evaluator.prompt.replace("{evidence}", facts),
             session: None,
             schema: Some(opinion_schema()),
             mcp: None,
@@ -365,23 +338,20 @@ impl Keeper {
             limits: &limits,
             deadline: clock::monotonic() + millis(evaluator.timeout_ms),
         };
-        let (outcome, reading) = self
-            .turn(&turn, &mut logs)
-            .inspect_err(|error| eprintln!("{} the evaluator: {error}", clock::now()))
-            .ok()?;
-        self.left_over = self.left_over.saturating_add(outcome.left_over);
-        Some(reading)
+        let asked = self.turn(&turn, &mut logs);
+        let asked = asked.inspect_err(|error| eprintln!("{} the evaluator: {error}", clock::now()));
+        asked.ok().map(|(_, reading)| reading)
     }
 
     fn check_interrupt(&self) -> Result<(), EndCause> {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
+}
 
-    /// Banksman itself failed to look at the work; the agent is not at fault.
-    pub(super) fn run_failure(&self, error: &RunError) -> EndCause {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        let detail = format!("{error}{}", cause.unwrap_or_default());
-        self.interrupt.clone().unwrap_or_else(|| environment(detail))
+/// Banksman itself failed to look at the work; the agent is not at fault.
+impl From<RunError> for EndCause {
+    fn from(error: RunError) -> Self {
+        NotPrepared::from(error).into()
     }
 }
 

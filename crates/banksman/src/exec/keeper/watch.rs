@@ -51,7 +51,6 @@ pub(super) struct ChildOutcome {
     pub(super) exit: ProcessExit,
     /// Why the keeper ended it; none if it exited by itself.
     pub(super) ended: Option<EndCause>,
-    pub(super) left_over: u32,
 }
 
 #[derive(Default)]
@@ -132,8 +131,8 @@ impl Keeper {
             self.wait(until, Some(&child));
         }
         let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
-        let left_over = u32::try_from(child_exit.left_over.len()).unwrap_or(u32::MAX);
-        ChildOutcome { exit, ended: child_exit.reason, left_over }
+        self.count_left_over(child_exit.left_over.len());
+        ChildOutcome { exit, ended: child_exit.reason }
     }
 
     fn advance(
@@ -244,7 +243,7 @@ impl Keeper {
             return;
         }
         let left = self.job_processes();
-        self.left_over = self.left_over.saturating_add(u32::try_from(left.len()).unwrap_or(0));
+        self.count_left_over(left.len());
         left.iter().for_each(|process| signal(process, Signal::TERM));
         let kill_at = clock::monotonic() + LEFT_OVER_GRACE;
         for _ in 0..ROUNDS {
@@ -257,6 +256,11 @@ impl Keeper {
             }
             self.pause(POLL_INTERVAL);
         }
+    }
+
+    fn count_left_over(&mut self, processes: usize) {
+        let sum = &mut self.receipt.left_over;
+        *sum = sum.saturating_add(u32::try_from(processes).unwrap_or(u32::MAX));
     }
 
     /// All living processes of the job.
