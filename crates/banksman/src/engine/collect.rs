@@ -97,7 +97,7 @@ impl<'a> Collect<'a> {
             Err(error @ SiteError::Receipt { .. }) => {
                 turn.contain::<()>(Some(job.task()), Err(error.into()))?;
             }
-            Err(error @ (SiteError::File { .. } | SiteError::Keeper { .. })) => {
+            Err(error @ (SiteError::File(_) | SiteError::Keeper { .. })) => {
                 return Err(error.into());
             }
         }

@@ -1,4 +1,5 @@
-//! Finds files below a folder by path or by a pattern from its root.
+//! Finds files below a folder by path or by a pattern from its root, and says which operation on
+//! which file failed.
 //!
 //! Nothing outside the folder counts, whatever links lead there, and a search is bounded however
 //! large the tree is.
@@ -12,6 +13,69 @@ use std::time::SystemTime;
 use banksman_core::globs::PathGlob;
 use banksman_core::time::Instant;
 use rustix::fs::{Mode, OFlags};
+
+use super::process::RunError;
+
+/// An operation on a file or folder failed.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {action} `{}`", path.display())]
+pub struct FileError {
+    pub action: &'static str,
+    pub path: PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+pub(in crate::exec) fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
+    FileError { action, path: path.to_owned(), source }
+}
+
+/// Names the operation and the path of an error.
+pub(in crate::exec) trait AtPath<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T, FileError>;
+    /// The same as an error of a program, for work on worktrees.
+    fn during(self, what: &str, path: &Path) -> Result<T, RunError>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T, FileError> {
+        self.map_err(|source| fault(action, path, source))
+    }
+
+    fn during(self, what: &str, path: &Path) -> Result<T, RunError> {
+        self.map_err(|error| RunError::Failed {
+            what: format!("{what} `{}`", path.display()),
+            detail: error.to_string(),
+        })
+    }
+}
+
+/// Removes a file, if it exists.
+pub(in crate::exec) fn remove_if_exists(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if !is_missing(&error) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+pub(in crate::exec) fn sync_folder(path: &Path) -> Result<(), FileError> {
+    File::open(path).and_then(|folder| folder.sync_all()).at("sync", path)
+}
+
+/// The entries of a folder; none if it does not exist.
+pub(in crate::exec) fn entries(
+    folder: &Path,
+) -> io::Result<impl Iterator<Item = io::Result<DirEntry>> + use<>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => Ok(Some(entries).into_iter().flatten()),
+        Err(error) if is_missing(&error) => Ok(None.into_iter().flatten()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(in crate::exec) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
 
 /// The most entries compared with one pattern: a large checkout with build output.
 const MAX_ENTRIES: usize = 300_000;

@@ -36,7 +36,8 @@ use std::time::{Duration, Instant as Moment};
 use banksman_core::receipt::{EndCause, Receipt};
 use rustix::process::{getpid, setsid};
 
-pub use folder::{FileError, JobFolder, KeeperStart, StopRequest};
+pub use super::files::FileError;
+pub use folder::{JobFolder, KeeperStart, StopRequest};
 pub use heartbeat::{KeeperStatus, Stage};
 pub use lines::Lines;
 

@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::keeper::FileError;
+use super::files::{AtPath, FileError, fault, remove_if_exists};
 use super::lock::lock_within;
 use super::repo;
 use crate::clock;
@@ -111,13 +111,12 @@ impl Mailbox {
 
     /// Keeps a copy of a workflow file, unless the file is already in `specs/`.
     pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<SpecCopy, MailboxError> {
-        let failed = |source| fault("read", file, source);
-        let real = file.canonicalize().map_err(failed)?;
+        let real = file.canonicalize().at("read", file)?;
         let specs = self.root.join(SPECS);
         if specs.canonicalize().is_ok_and(|specs| real.starts_with(specs)) {
             return Ok(SpecCopy::AlreadyThere(file.display().to_string()));
         }
-        let text = fs::read_to_string(&real).map_err(failed)?;
+        let text = fs::read_to_string(&real).at("read", file)?;
         self.keep_spec(id, &text)
     }
 
@@ -126,7 +125,7 @@ impl Mailbox {
         let lock = self.lock()?;
         let full = place::created(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
         if !disk::has_content(&full, text.as_bytes())? {
-            disk::remove(&full)?;
+            remove_if_exists(&full).at("replace", &full)?;
             disk::create_new_file(&full, text.as_bytes())?;
         }
         drop(lock);
@@ -140,7 +139,7 @@ impl Mailbox {
         if fs::symlink_metadata(&path).is_err() {
             self.hide()?;
         }
-        let file = disk::open_lock(&path).map_err(|source| fault("open", &path, source))?;
+        let file = disk::open_lock(&path).at("open", &path)?;
         match lock_within(&file, LOCK_TRIES, BETWEEN_LOCK_TRIES) {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(MailboxError::Busy(path)),
@@ -152,7 +151,7 @@ impl Mailbox {
     /// theirs. This happens before the first file that git would see.
     fn hide(&self) -> Result<(), MailboxError> {
         let Some(common) = repo::common_folder(&self.root) else { return Ok(()) };
-        hide_from_git(&common).map_err(|source| fault("extend", &common.join(EXCLUDE), source))?;
+        hide_from_git(&common).at("extend", &common.join(EXCLUDE))?;
         Ok(())
     }
 
@@ -161,7 +160,7 @@ impl Mailbox {
     fn make_folder(&self) -> Result<(), MailboxError> {
         let ignore = place::created(&self.root, &format!("{FOLDER}/.gitignore"))?;
         let folder = place::parent(&ignore);
-        if !is_empty_folder(folder).map_err(|source| fault("list", folder, source))? {
+        if !is_empty_folder(folder).at("list", folder)? {
             return Ok(());
         }
         // The lock is not held yet, so the draft needs a unique name.
@@ -188,8 +187,4 @@ fn make(folder: &Path) -> Result<(), FileError> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(fault("create", folder, source)),
     }
-}
-
-fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
-    FileError { action, path: path.to_owned(), source }
 }

@@ -6,7 +6,7 @@
 //! expected one, it is put back.
 
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use banksman_core::time::Instant;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::keeper::FileError;
+use super::files::{AtPath, FileError, fault};
 use super::mailbox::disk::{self, DRAFT_ENDING, Found};
 use crate::clock;
 
@@ -46,13 +46,9 @@ pub struct NoteFile {
 /// agents work on.
 pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteError> {
     refuse_agent_folder(&resolve_existing(folder), folder, projects)?;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(NEW_FOLDER)
-        .create(folder)
-        .map_err(|source| fault("create", folder, source))?;
+    DirBuilder::new().recursive(true).mode(NEW_FOLDER).create(folder).at("create", folder)?;
     // Only now is it known where links lead.
-    let real = folder.canonicalize().map_err(|source| fault("find", folder, source))?;
+    let real = folder.canonicalize().at("find", folder)?;
     refuse_agent_folder(&real, folder, projects)?;
     Ok(real)
 }
@@ -119,7 +115,7 @@ pub fn replace(path: &Path, expected: Option<&str>, new: &str) -> Result<bool, N
         let mode = fs::Permissions::from_mode(NEW_FILE);
         let put = disk::create_via_draft(&draft, path, new.as_bytes())?;
         if put {
-            fs::set_permissions(path, mode).map_err(|source| fault("protect", path, source))?;
+            fs::set_permissions(path, mode).at("protect", path)?;
         }
         return Ok(put);
     };
@@ -158,7 +154,7 @@ fn swap(draft: &Path, path: &Path, expected: &[u8], new: &str) -> Result<Swapped
         Ok(()) => {}
         // On a file system without this rename, a text saved at this very moment is lost.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            fs::rename(draft, path).map_err(|source| fault("replace", path, source))?;
+            fs::rename(draft, path).at("replace", path)?;
             return Ok(Swapped::Replaced);
         }
         Err(Errno::NOENT) => return Ok(Swapped::PutBack),
@@ -175,7 +171,7 @@ fn swap(draft: &Path, path: &Path, expected: &[u8], new: &str) -> Result<Swapped
     // Whoever saved over our text saved last.
     exchange(draft, path).map_err(put_back)?;
     let beside = path.with_extension(format!("{:08x}.conflict.md", clock::nonce() >> 32));
-    fs::rename(draft, &beside).map_err(|source| fault("keep", &beside, source))?;
+    fs::rename(draft, &beside).at("keep", &beside)?;
     Ok(Swapped::Saved)
 }
 
@@ -191,11 +187,7 @@ fn write_draft(draft: &Path, path: &Path, new: &str) -> Result<(), NoteError> {
         file.set_permissions(old.permissions())?;
         file.sync_all()
     });
-    written.map_err(|source| fault("write", draft, source).into())
-}
-
-fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
-    FileError { action, path: path.to_owned(), source }
+    Ok(written.at("write", draft)?)
 }
 
 #[cfg(test)]

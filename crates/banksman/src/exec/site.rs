@@ -12,8 +12,8 @@ use banksman_core::time::Instant;
 
 pub use local::LocalSite;
 
+use super::files::FileError;
 use super::job::{JobId, JobSpec};
-use super::keeper::FileError;
 use super::worktree::mark::TaskWorktree;
 
 /// The status of a job.
@@ -29,13 +29,8 @@ pub enum JobStatus {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    #[error("failed to {action} `{}`", path.display())]
-    File {
-        action: &'static str,
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("failed to start the keeper of {job}")]
     Keeper {
         job: String,
@@ -44,12 +39,6 @@ pub enum SiteError {
     },
     #[error("failed to read the receipt of {job}: {reason}")]
     Receipt { job: String, reason: String },
-}
-
-impl From<FileError> for SiteError {
-    fn from(FileError { action, path, source }: FileError) -> Self {
-        Self::File { action, path, source }
-    }
 }
 
 /// The jobs of a node.

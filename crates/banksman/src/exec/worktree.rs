@@ -23,12 +23,13 @@ use std::time::Duration;
 
 use banksman_core::receipt::{EndCause, PrepareFault};
 
+use super::files::AtPath;
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
 use super::process::{Output, Program, RunError, Runner};
 pub(in crate::exec) use link::WorktreeState;
 use lock::WorktreeLock;
-use pool::{SET_UP, WorktreePool, failed};
+use pool::{SET_UP, WorktreePool};
 pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};
 
 /// A set-up command that takes longer hangs.
@@ -82,44 +83,32 @@ pub fn prepare(
     check_names(workspace)?;
     let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
     let held = lock::acquire(runner, &lock, env)?;
-    let pool = WorktreePool::of(workspace, env)?;
-    let mut notes = Vec::new();
-    let branches = resolve_branches(runner, &pool, workspace, &mut notes)?;
+    let mut job = WorktreeJob::new(runner, workspace, env)?;
+    let branches = job.resolve_branches()?;
 
-    recover::clear_locks(&pool, &workspace.branch, None)?;
-    let place = match pool.inspect(&workspace.worktree)? {
-        WorktreeState::Orphan => {
-            recover::adopt(runner, &pool, workspace, &branches.start, &mut notes)?;
-            pool.inspect(&workspace.worktree)?
-        }
-        place @ (WorktreeState::Free
-        | WorktreeState::Ours(_)
-        | WorktreeState::Unfinished
-        | WorktreeState::Foreign(_)) => place,
-    };
-    let marking = |error| failed("marking", &workspace.worktree, &error);
-    let checkout = match place {
+    job.clear_locks(None)?;
+    if job.inspect()? == WorktreeState::Orphan {
+        job.adopt(&branches.start)?;
+    }
+    let checkout = match job.inspect()? {
         WorktreeState::Ours(record) => {
-            let is_clean = recover::recover(runner, &pool, workspace, &record, &mut notes)?;
+            let is_clean = job.recover(&record)?;
             Checkout { record, fresh: false, is_clean }
         }
         WorktreeState::Unfinished => {
-            pool.discard(runner, &workspace.worktree)?;
-            mark::record_intent(workspace).map_err(marking)?;
-            make(runner, &pool, workspace, &branches)?
+            job.pool.discard(job.runner, &workspace.worktree)?;
+            job.make(&branches)?
         }
-        WorktreeState::Free => {
-            mark::record_intent(workspace).map_err(marking)?;
-            make(runner, &pool, workspace, &branches)?
-        }
+        WorktreeState::Free => job.make(&branches)?,
         WorktreeState::Orphan => {
             return Err(unusable_path(workspace, "its record in the repository is gone"));
         }
         WorktreeState::Foreign(why) => return Err(unusable_path(workspace, &why)),
     };
     // A worktree from an earlier version or another home gets its mark here.
-    mark::write(&checkout.record, workspace).map_err(marking)?;
-    mark::remove_intent(workspace).map_err(marking)?;
+    mark::write(&checkout.record, workspace)
+        .and_then(|()| mark::remove_intent(workspace))
+        .during("marking", &workspace.worktree)?;
     let is_new = checkout.fresh && branches.branch.is_none() && branches.published.is_none();
     if checkout.is_clean {
         moving::begin(&checkout.record)?;
@@ -127,21 +116,55 @@ pub fn prepare(
     let fresh = if is_new {
         Ok((branches.start.clone(), branches.start.clone()))
     } else {
-        update_branch(runner, &pool, workspace, (&branches, checkout.is_clean), &mut notes)
+        job.update_branch(&branches, checkout.is_clean)
     };
-    let ready =
-        fresh.and_then(|at| merging::merge_branches(runner, &pool, workspace, at, &mut notes));
+    let ready = fresh.and_then(|at| job.merge_branches(at));
     // Any other fault comes from a git that ran to its end.
     if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
         moving::end(&checkout.record)?;
     }
     let (base, head) = ready?;
     if let Some(command) = &workspace.setup
-        && let Some(output) = set_up(runner, command, &workspace.worktree, &checkout.record, env)?
+        && let Some(output) =
+            set_up(job.runner, command, &workspace.worktree, &checkout.record, env)?
     {
         return Err(setup_failed(command, &output));
     }
-    Ok(Prepared { base, head, fresh: checkout.fresh, notes, held })
+    Ok(Prepared { base, head, fresh: checkout.fresh, notes: job.notes, held })
+}
+
+/// Work on a task's worktree, by whatever runs its programs.
+struct WorktreeJob<'a> {
+    runner: &'a mut dyn Runner,
+    pool: WorktreePool<'a>,
+    workspace: &'a Workspace,
+    /// Remarks for people that need no action.
+    notes: Vec<String>,
+}
+
+impl<'a> WorktreeJob<'a> {
+    fn new(
+        runner: &'a mut dyn Runner,
+        workspace: &'a Workspace,
+        env: &'a BTreeMap<String, String>,
+    ) -> Result<Self, RunError> {
+        let pool = WorktreePool::of(workspace, env)?;
+        Ok(Self { runner, pool, workspace, notes: Vec::new() })
+    }
+
+    /// git in the worktree.
+    fn git(&mut self) -> Git<'_> {
+        self.pool.git_in(self.runner, &self.workspace.worktree)
+    }
+
+    /// git in the repository.
+    fn repo_git(&mut self) -> Git<'_> {
+        self.pool.git(self.runner)
+    }
+
+    fn inspect(&self) -> Result<WorktreeState, RunError> {
+        self.pool.inspect(&self.workspace.worktree)
+    }
 }
 
 struct Checkout {
@@ -175,38 +198,119 @@ fn unusable_path(workspace: &Workspace, why: &str) -> NotPrepared {
     environment(format!("`{}` cannot be used as a worktree: {why}", workspace.worktree.display()))
 }
 
-fn resolve_branches(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    notes: &mut Vec<String>,
-) -> Result<Branches, NotPrepared> {
-    let Workspace { base, branch, remote, .. } = workspace;
-    let mut git = pool.git(runner);
-    if let Some(remote) = remote {
-        let fetched = git.fetch(remote, base, branch)?;
-        if !fetched.ok() {
-            notes.push(format!("failed to fetch `{remote}`: {}", git::message_of(&fetched)));
+impl WorktreeJob<'_> {
+    fn resolve_branches(&mut self) -> Result<Branches, NotPrepared> {
+        let Workspace { base, branch, remote, .. } = self.workspace;
+        let mut git = self.pool.git(self.runner);
+        if let Some(remote) = remote {
+            let fetched = git.fetch(remote, base, branch)?;
+            if !fetched.ok() {
+                let message = git::message_of(&fetched);
+                self.notes.push(format!("failed to fetch `{remote}`: {message}"));
+            }
         }
+        let local_name = |name: &str| format!("refs/heads/{name}");
+        let remote_name = |name: &str| {
+            remote.as_ref().map_or(String::new(), |remote| format!("refs/remotes/{remote}/{name}"))
+        };
+        let wanted = [local_name(base), local_name(branch), remote_name(base), remote_name(branch)];
+        let asked: Vec<&str> =
+            wanted.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let mut refs = git.refs(&asked)?;
+        let [local_base, local_branch, remote_base, remote_branch] =
+            wanted.map(|name| refs.remove(&name));
+        let start = match (local_base, remote_base) {
+            (None, None) => {
+                return Err(environment(format!(
+                    "the branch `{base}` has no commit to start from"
+                )));
+            }
+            (Some(only), None) | (None, Some(only)) => only,
+            (Some(local), Some(remote)) => {
+                newer_tip(&mut git, local, remote, base, &mut self.notes)?
+            }
+        };
+        Ok(Branches { start, branch: local_branch, published: remote_branch })
     }
-    let local_name = |name: &str| format!("refs/heads/{name}");
-    let remote_name = |name: &str| {
-        remote.as_ref().map_or(String::new(), |remote| format!("refs/remotes/{remote}/{name}"))
-    };
-    let wanted = [local_name(base), local_name(branch), remote_name(base), remote_name(branch)];
-    let asked: Vec<&str> =
-        wanted.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let mut refs = git.refs(&asked)?;
-    let [local_base, local_branch, remote_base, remote_branch] =
-        wanted.map(|name| refs.remove(&name));
-    let start = match (local_base, remote_base) {
-        (None, None) => {
-            return Err(environment(format!("the branch `{base}` has no commit to start from")));
+
+    fn make(&mut self, branches: &Branches) -> Result<Checkout, RunError> {
+        let Workspace { branch, worktree, .. } = self.workspace;
+        mark::record_intent(self.workspace).during("marking", worktree)?;
+        if branches.branch.is_none() {
+            let start = branches.published.as_ref().unwrap_or(&branches.start);
+            let name = format!("refs/heads/{branch}");
+            // Created apart from the worktree, so that each step can be repeated after the other
+            // has failed.
+            if !self.repo_git().swap_ref(&name, start, "")? {
+                let detail =
+                    "another branch may have a prefix of this name, or this name as its prefix";
+                let what = format!("creating the branch `{branch}`");
+                return Err(RunError::Failed { what, detail: detail.to_owned() });
+            }
         }
-        (Some(only), None) | (None, Some(only)) => only,
-        (Some(local), Some(remote)) => newer_tip(&mut git, local, remote, base, notes)?,
-    };
-    Ok(Branches { start, branch: local_branch, published: remote_branch })
+        let record = self.pool.obtain(self.runner, worktree, CheckoutTarget::Branch(branch))?;
+        Ok(Checkout { record, fresh: true, is_clean: true })
+    }
+
+    /// Updates the branch to its published commits and onto its base, as far as that works without
+    /// a conflict. Returns the base and the head.
+    fn update_branch(
+        &mut self,
+        branches: &Branches,
+        is_clean: bool,
+    ) -> Result<(String, String), NotPrepared> {
+        let mut head = head_of(&mut self.git())?;
+        if let Some(published) = &branches.published {
+            head = self.follow_remote(head, published, is_clean)?;
+        }
+        let workspace = self.workspace;
+        let mut git = self.git();
+        let Some(base) = git.merge_base(&branches.start, &head)? else {
+            return Err(diverged(workspace, "it has no commit in common with its base"));
+        };
+        let is_stale = base != branches.start;
+        // Do not rewrite commits that others may have fetched or merged.
+        if !is_stale
+            || !is_clean
+            || branches.published.is_some()
+            || git.has_merges(&base, &head)?
+            || merging::is_shared(&mut git, &base, &head)?
+        {
+            return Ok((base, head));
+        }
+        if git.rebase(&branches.start)? {
+            return Ok((branches.start.clone(), head_of(&mut git)?));
+        }
+        if !git.abort("rebase")? && head_of(&mut git)? != head {
+            return Err(environment("a rebase with conflicts could not be undone".to_owned()));
+        }
+        let base_name = &workspace.base;
+        self.notes.push(format!("`{base_name}` has moved on and conflicts with this branch"));
+        Ok((base, head))
+    }
+
+    /// Takes over what others have pushed to the task's branch.
+    fn follow_remote(
+        &mut self,
+        head: String,
+        published: &str,
+        is_clean: bool,
+    ) -> Result<String, NotPrepared> {
+        let workspace = self.workspace;
+        let mut git = self.git();
+        if git.is_ancestor(published, &head)? {
+            return Ok(head);
+        }
+        if !git.is_ancestor(&head, published)? {
+            return Err(diverged(workspace, "it was rewritten on the remote"));
+        }
+        if is_clean && git.fast_forward(published)?.ok() {
+            return Ok(head_of(&mut git)?);
+        }
+        let note = "the branch on the remote is ahead, but there is uncommitted work here";
+        self.notes.push(note.to_owned());
+        Ok(head)
+    }
 }
 
 /// The branch tip that contains the other: local merges that are not pushed count, and so do
@@ -227,87 +331,6 @@ fn newer_tip(
         ));
     }
     Ok(remote)
-}
-
-fn make(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    branches: &Branches,
-) -> Result<Checkout, RunError> {
-    let branch = workspace.branch.as_str();
-    if branches.branch.is_none() {
-        let start = branches.published.as_ref().unwrap_or(&branches.start);
-        let name = format!("refs/heads/{branch}");
-        // Created apart from the worktree, so that each step can be repeated after the other has
-        // failed.
-        if !pool.git(runner).swap_ref(&name, start, "")? {
-            let detail =
-                "another branch may have a prefix of this name, or this name as its prefix";
-            let what = format!("creating the branch `{branch}`");
-            return Err(RunError::Failed { what, detail: detail.to_owned() });
-        }
-    }
-    let record = pool.obtain(runner, &workspace.worktree, CheckoutTarget::Branch(branch))?;
-    Ok(Checkout { record, fresh: true, is_clean: true })
-}
-
-/// Updates the branch to its published commits and onto its base, as far as that works without a
-/// conflict. Returns the base and the head.
-fn update_branch(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    (branches, is_clean): (&Branches, bool),
-    notes: &mut Vec<String>,
-) -> Result<(String, String), NotPrepared> {
-    let mut git = pool.git_in(runner, &workspace.worktree);
-    let mut head = head_of(&mut git)?;
-    if let Some(published) = &branches.published {
-        head = follow_remote(&mut git, workspace, (head, published), is_clean, notes)?;
-    }
-    let Some(base) = git.merge_base(&branches.start, &head)? else {
-        return Err(diverged(workspace, "it has no commit in common with its base"));
-    };
-    let is_stale = base != branches.start;
-    // Do not rewrite commits that others may have fetched or merged.
-    if !is_stale
-        || !is_clean
-        || branches.published.is_some()
-        || git.has_merges(&base, &head)?
-        || merging::is_shared(&mut git, &base, &head)?
-    {
-        return Ok((base, head));
-    }
-    if git.rebase(&branches.start)? {
-        return Ok((branches.start.clone(), head_of(&mut git)?));
-    }
-    if !git.abort("rebase")? && head_of(&mut git)? != head {
-        return Err(environment("a rebase with conflicts could not be undone".to_owned()));
-    }
-    notes.push(format!("`{}` has moved on and conflicts with this branch", workspace.base));
-    Ok((base, head))
-}
-
-/// Takes over what others have pushed to the task's branch.
-fn follow_remote(
-    git: &mut Git<'_>,
-    workspace: &Workspace,
-    (head, published): (String, &str),
-    is_clean: bool,
-    notes: &mut Vec<String>,
-) -> Result<String, NotPrepared> {
-    if git.is_ancestor(published, &head)? {
-        return Ok(head);
-    }
-    if !git.is_ancestor(&head, published)? {
-        return Err(diverged(workspace, "it was rewritten on the remote"));
-    }
-    if is_clean && git.fast_forward(published)?.ok() {
-        return head_of(git).map_err(NotPrepared::from);
-    }
-    notes.push("the branch on the remote is ahead, but there is uncommitted work here".to_owned());
-    Ok(head)
 }
 
 fn diverged(workspace: &Workspace, why: &str) -> NotPrepared {
@@ -339,7 +362,7 @@ pub(in crate::exec) fn set_up(
     if !output.ok() {
         return Ok(Some(output));
     }
-    fs::write(&marker, command).map_err(|error| failed("writing", &marker, &error))?;
+    fs::write(&marker, command).during("writing", &marker)?;
     Ok(None)
 }
 

@@ -13,22 +13,12 @@ use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::files::open_plain;
+use super::super::files::{AtPath, FileError, fault, open_plain, sync_folder};
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
 
 /// The largest file of a job: a receipt with the ends of all its logs is much smaller.
 const JSON_BYTES: u64 = 16 * 1024 * 1024;
-
-/// A job file could not be read or written.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to {action} `{}`", path.display())]
-pub struct FileError {
-    pub action: &'static str,
-    pub path: PathBuf,
-    #[source]
-    pub source: io::Error,
-}
 
 /// Identifies a keeper; written before the keeper starts anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +111,7 @@ impl JobFolder {
     pub fn write_receipt(&self, receipt: &Receipt) -> Result<(), FileError> {
         let path = self.0.join("receipt.json");
         let draft = write_draft(&path, &json(receipt), File::sync_all)?;
-        fs::rename(&draft, &path).map_err(|source| fault("write", &path, source))?;
+        fs::rename(&draft, &path).at("write", &path)?;
         sync_folder(&self.0)
     }
 
@@ -131,7 +121,7 @@ impl JobFolder {
             return Ok(());
         };
         let marker = home.join("ended").join(name);
-        File::create(&marker).map(drop).map_err(|source| fault("create", &marker, source))
+        File::create(&marker).map(drop).at("create", &marker)
     }
 
     pub fn reports_bytes(&self) -> u64 {
@@ -184,17 +174,13 @@ impl JobFolder {
         let path = self.lock_path();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(&path).map_err(|source| fault("open", &path, source))?;
+        let file = options.open(&path).at("open", &path)?;
         match lock(&file) {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(fault("lock", &path, source)),
         }
     }
-}
-
-pub(in crate::exec) fn fault(action: &'static str, path: &Path, source: io::Error) -> FileError {
-    FileError { action, path: path.to_owned(), source }
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
@@ -209,14 +195,13 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(fault("read", path, source)),
     }
-    let read = serde_json::from_slice(&text);
-    read.map(Some).map_err(|error| fault("parse", path, error.into()))
+    serde_json::from_slice(&text).map(Some).map_err(|error| fault("parse", path, error.into()))
 }
 
 /// Replaces a file atomically: readers see the old content or the new.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let draft = write_draft(path, bytes, |_| Ok(()))?;
-    fs::rename(&draft, path).map_err(|source| fault("write", path, source))
+    fs::rename(&draft, path).at("write", path)
 }
 
 fn write_draft(
@@ -230,11 +215,6 @@ fn write_draft(
         file.write_all(bytes)?;
         sync(&file)
     });
-    written.map_err(|source| fault("write", &draft, source))?;
+    written.at("write", &draft)?;
     Ok(draft)
-}
-
-fn sync_folder(path: &Path) -> Result<(), FileError> {
-    let synced = File::open(path).and_then(|folder| folder.sync_all());
-    synced.map_err(|source| fault("sync", path, source))
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use banksman_core::limits::SIGNAL_BYTES;
 
-use crate::exec::files::{self, Found, open_plain};
+use crate::exec::files::{self, Found, open_plain, remove_if_exists};
 use crate::exec::git::MAILBOX;
 use crate::exec::mailbox::parse_step_signal;
 
@@ -77,14 +77,7 @@ pub(super) fn remove_signal(root: &Path, path: &str) -> io::Result<()> {
     if !files::is_inside(path) {
         return Ok(());
     }
-    match fs::remove_file(root.join(path)) {
-        Err(error) if is_missing(&error) => Ok(()),
-        done @ (Ok(()) | Err(_)) => done,
-    }
-}
-
-fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    remove_if_exists(&root.join(path))
 }
 
 /// Keeps a copy of a signal that a job has read, for people who want to look it up later.
@@ -155,10 +148,7 @@ fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
 /// Replaces a file atomically; a link in its place is replaced, not followed.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
-    match fs::remove_file(&draft) {
-        Err(error) if !is_missing(&error) => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    remove_if_exists(&draft)?;
     File::create_new(&draft).and_then(|mut file| file.write_all(text))?;
     fs::rename(&draft, path)
 }

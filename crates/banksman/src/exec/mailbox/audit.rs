@@ -8,7 +8,8 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 
 use banksman_core::time::Instant;
 
-use super::{AUDIT, Mailbox, MailboxError, disk, fault, file_name, place};
+use super::{AUDIT, Mailbox, MailboxError, disk, file_name, place};
+use crate::exec::files::AtPath;
 
 /// A line is for reading; longer content has a file of its own.
 const TEXT_BYTES: usize = 800;
@@ -42,9 +43,9 @@ impl Mailbox {
         }
         let lock = self.lock()?;
         let path = place::created(&self.root, &format!("{AUDIT}/{}.log", file_name(workflow)))?;
-        let mut log = disk::open_log(&path).map_err(|source| fault("open", &path, source))?;
+        let mut log = disk::open_log(&path).at("open", &path)?;
         let added = add(&mut log, &format!("{at} {} [{mark}]\n", one_line(text)), mark);
-        let added = added.map_err(|source| fault("write", &path, source))?;
+        let added = added.at("write", &path)?;
         if added.is_first {
             disk::sync_folder(place::parent(&path))?;
         }

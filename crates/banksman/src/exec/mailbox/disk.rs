@@ -11,7 +11,8 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::place::parent;
-use super::{FileError, fault};
+pub(in crate::exec) use crate::exec::files::sync_folder;
+use crate::exec::files::{AtPath, FileError, fault, is_missing, remove_if_exists};
 
 pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 
@@ -42,7 +43,7 @@ pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileEr
         Err(error) => return Ok(Found::Unusable(meta, format!("it cannot be opened: {error}"))),
     };
     // The file that is open counts, whatever was at the path a moment ago.
-    let meta = file.metadata().map_err(|source| fault("inspect", path, source))?;
+    let meta = file.metadata().at("inspect", path)?;
     if !meta.is_file() {
         return Ok(Found::Unusable(meta, "it is not a plain file".to_owned()));
     }
@@ -78,19 +79,13 @@ pub(in crate::exec) fn create_via_draft(
         return Ok(false);
     }
     // Somebody may have put a link in the draft's place; this removes the link.
-    match fs::remove_file(draft) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(source) => return Err(fault("remove", draft, source)),
-    }
+    remove_if_exists(draft).at("remove", draft)?;
     let written =
         open(OpenOptions::new().write(true).create_new(true), draft).and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_all()
         });
-    let put = written
-        .map_err(|source| fault("write", draft, source))
-        .and_then(|()| move_to_free(draft, path).map_err(|source| fault("write", path, source)));
+    let put = written.at("write", draft).and_then(|()| move_to_free(draft, path).at("write", path));
     if !matches!(put, Ok(true)) {
         // Report the first fault; the next draft replaces one that stays.
         drop(fs::remove_file(draft));
@@ -100,15 +95,6 @@ pub(in crate::exec) fn create_via_draft(
         return Ok(true);
     }
     Ok(false)
-}
-
-/// Removes a file, if it exists.
-pub(super) fn remove(path: &Path) -> Result<(), FileError> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if is_missing(&error) => Ok(()),
-        Err(source) => Err(fault("replace", path, source)),
-    }
 }
 
 /// Moves a file to a free path; false if the path exists.
@@ -127,11 +113,6 @@ pub(super) fn move_to_free(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-pub(in crate::exec) fn sync_folder(path: &Path) -> Result<(), FileError> {
-    let synced = File::open(path).and_then(|folder| folder.sync_all());
-    synced.map_err(|source| fault("sync", path, source))
-}
-
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
 }
@@ -148,10 +129,6 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.custom_flags(flags.bits().cast_signed()).open(path)
-}
-
-pub(super) fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {

@@ -12,7 +12,8 @@ use super::signals::{ENDINGS, step_signal};
 use super::{
     FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, SIGNALS, TAKEN,
 };
-use super::{disk, fault, file_name, place};
+use super::{disk, file_name, place};
+use crate::exec::files::{self, AtPath, fault};
 
 /// The most attempts whose number is part of a folder's name.
 const NUMBERED_FOLDERS: u32 = 100;
@@ -66,16 +67,10 @@ impl Mailbox {
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(Vec::new()) };
         let real = place::parent(&probe);
-        let failed = |source| fault("list", real, source);
-        let listing = match fs::read_dir(real) {
-            Ok(listing) => listing,
-            Err(error) if disk::is_missing(&error) => return Ok(Vec::new()),
-            Err(source) => return Err(failed(source).into()),
-        };
         let mut names = Vec::new();
-        for entry in listing.take(MAX_ENTRIES) {
+        for entry in files::entries(real).at("list", real)?.take(MAX_ENTRIES) {
             // Banksman's own names are UTF-8; others are not what this looks for.
-            if let Ok(name) = entry.map_err(failed)?.file_name().into_string() {
+            if let Ok(name) = entry.at("list", real)?.file_name().into_string() {
                 names.push((folder.to_owned(), name));
             }
         }
@@ -99,7 +94,7 @@ impl Mailbox {
                     return Ok(1);
                 }
                 Ok(false) => {}
-                Err(error) if disk::is_missing(&error) => return Ok(0),
+                Err(error) if files::is_missing(&error) => return Ok(0),
                 Err(source) => return Err(fault("archive", &from, source).into()),
             }
         }

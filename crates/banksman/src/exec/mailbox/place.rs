@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::limits::WORKFLOW_PATH_BYTES;
 
-use super::{MailboxError, fault, make};
+use super::{MailboxError, make};
+use crate::exec::files::{AtPath, FileError, fault};
 
 /// Normalises a path from the repository's root; an error if its components lead elsewhere.
 pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
@@ -35,11 +36,11 @@ pub(super) fn parent(path: &Path) -> &Path {
 fn walk(
     root: &Path,
     path: &str,
-    on_missing: impl Fn(&Path) -> Result<bool, super::FileError>,
+    on_missing: impl Fn(&Path) -> Result<bool, FileError>,
 ) -> Result<Option<PathBuf>, MailboxError> {
     let parts = parts(path)?;
     let (name, folders) = parts.split_last().expect("a path without parts is refused");
-    let root = root.canonicalize().map_err(|source| fault("find", root, source))?;
+    let root = root.canonicalize().at("find", root)?;
     let mut real = root.clone();
     for folder in folders {
         let next = real.join(folder);

@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 
 use super::disk::{self, Found};
 use super::names::{file_name, split_extension};
-use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, fault, place};
+use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
+use crate::exec::files::{AtPath, fault, is_missing, remove_if_exists};
 
 /// Nobody takes longer to write a file.
 const WRITE_TIMEOUT: Span = Span(10 * 60_000);
@@ -232,14 +233,14 @@ impl Mailbox {
             match disk::move_to_free(&from, &to) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) if disk::is_missing(&error) => return Ok(SignalResult::Gone),
+                Err(error) if is_missing(&error) => return Ok(SignalResult::Gone),
                 Err(source) => return Err(fault("take", &from, source).into()),
             }
             // Somebody may have written a new file between the check and the move, which nobody has
             // read. Put it back, unless there is a still newer one.
             if fingerprint_of(&to)? != found.fingerprint {
                 let back = disk::move_to_free(&to, &from);
-                back.map_err(|source| fault("put back", &from, source))?;
+                back.at("put back", &from)?;
                 return Ok(SignalResult::Changed);
             }
             disk::sync_folder(place::parent(&to))?;
@@ -281,7 +282,7 @@ impl Mailbox {
         for number in 1..=MAX_SAME_NAME {
             let path = format!("{TAKEN}/{stem}.{number}{ending}");
             if disk::create_new_file(&place::created(&self.root, &path)?, &bytes)? {
-                disk::remove(&from)?;
+                remove_if_exists(&from).at("replace", &from)?;
                 drop(lock);
                 return Ok(SignalResult::Moved(path));
             }

@@ -19,11 +19,9 @@ use banksman_core::ids::NotAnId;
 use banksman_core::time::{Instant, Span};
 use rustix::process::Signal;
 
-use super::super::files::changed_at;
+use super::super::files::{AtPath, FileError, changed_at, fault, remove_if_exists};
 use super::super::job::{JobId, JobSpec};
-use super::super::keeper::{
-    self, FileError, JobFolder, KeeperStart, MARKER, StopRequest, cgroup, tree,
-};
+use super::super::keeper::{self, JobFolder, KeeperStart, MARKER, StopRequest, cgroup, tree};
 use super::super::worktree::mark::{self, TaskWorktree};
 use super::{JobStatus, Site, SiteError};
 
@@ -66,9 +64,9 @@ impl LocalSite {
             let folder = home.join(name);
             // Prompts, logs and run tokens are private.
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-            made.map_err(|source| file("create", &folder, source))?;
+            made.at("create", &folder)?;
         }
-        let home = home.canonicalize().map_err(|source| file("find", home, source))?;
+        let home = home.canonicalize().at("find", home)?;
         let (keepers, put_away) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         Ok(Self { home, program: program.to_owned(), env: Vec::new(), keepers, put_away })
     }
@@ -116,8 +114,8 @@ impl LocalSite {
     fn start_keeper(&self, job: JobId, folder: &JobFolder, lock: File) -> Result<(), SiteError> {
         let log = folder.keeper_log();
         let opened = OpenOptions::new().append(true).create(true).open(&log);
-        let out = opened.map_err(|source| file("open", &log, source))?;
-        let err = out.try_clone().map_err(|source| file("open", &log, source))?;
+        let out = opened.at("open", &log)?;
+        let err = out.try_clone().at("open", &log)?;
         let mut command = Command::new(&self.program);
         command.arg(keeper::COMMAND).arg(folder.path()).current_dir(folder.path());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -153,12 +151,17 @@ impl LocalSite {
 
     fn names(&self, folder: &str) -> Result<Vec<JobId>, SiteError> {
         let path = self.home.join(folder);
-        let entries = fs::read_dir(&path).map_err(|source| file("list", &path, source))?;
+        let entries = fs::read_dir(&path).at("list", &path)?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         // A folder that is not named after a job is not ours.
         let mut jobs: Vec<JobId> = names.filter_map(|name| name.parse().ok()).collect();
         jobs.sort();
         Ok(jobs)
+    }
+
+    fn remove_marker(&self, job: JobId) -> Result<(), FileError> {
+        let marker = self.ended_folder().join(job.to_string());
+        remove_if_exists(&marker).at("remove", &marker)
     }
 
     /// Keeps only the last archived poll of a task: there are many of them, and they share the
@@ -172,14 +175,14 @@ impl LocalSite {
         for past in self.names("past")?.into_iter().filter(is_older) {
             let folder = self.past_folder(past);
             let path = folder.path();
-            fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+            fs::remove_dir_all(path).at("remove", path)?;
         }
         Ok(())
     }
 
     fn prune(&self, now: Instant, at_most: usize) -> Result<(), SiteError> {
         let past = self.home.join("past");
-        let entries = fs::read_dir(&past).map_err(|source| file("list", &past, source))?;
+        let entries = fs::read_dir(&past).at("list", &past)?;
         let mut aged: Vec<(Instant, PathBuf)> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
@@ -191,7 +194,7 @@ impl LocalSite {
         let is_expired = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;
         let expired = aged.iter().enumerate().filter(|(at, (since, _))| is_expired(*at, *since));
         for (_, (_, path)) in expired.take(PRUNED_AT_ONCE) {
-            fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+            fs::remove_dir_all(path).at("remove", path)?;
         }
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Site for LocalSite {
         })?;
         let folder = self.folder(job);
         let path = folder.path();
-        fs::create_dir_all(path).map_err(|source| file("create", path, source))?;
+        fs::create_dir_all(path).at("create", path)?;
         let has_begun = |folder: &JobFolder| folder.begun().map(|begun| begun.is_some());
         let Some(lock) = Self::lock(&folder, has_begun)? else { return Ok(()) };
         // Do not start a second keeper: processes of the first may still run.
@@ -220,7 +223,7 @@ impl Site for LocalSite {
         // which counts as lost.
         let past = self.past_folder(job).receipt();
         if matches!(past, Ok(Some(receipt)) if !receipt.ended.failed_externally()) {
-            return fs::remove_dir_all(path).map_err(|source| file("remove", path, source));
+            return Ok(fs::remove_dir_all(path).at("remove", path)?);
         }
         if !may_begin() {
             return Ok(());
@@ -261,7 +264,7 @@ impl Site for LocalSite {
         let known: BTreeSet<JobId> = jobs.iter().copied().collect();
         // A keeper may write its marker after its job was archived.
         for job in self.names("ended")?.into_iter().filter(|job| !known.contains(job)) {
-            remove_file(&self.ended_folder().join(job.to_string()))?;
+            self.remove_marker(job)?;
         }
         let mut ended = Vec::new();
         for job in jobs {
@@ -279,8 +282,7 @@ impl Site for LocalSite {
     }
 
     fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
-        let found = mark::worktrees(&self.home, repos);
-        found.map_err(|source| file("look for worktrees in", &self.home, source))
+        Ok(mark::worktrees(&self.home, repos).at("look for worktrees in", &self.home)?)
     }
 
     fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError> {
@@ -310,7 +312,7 @@ impl Site for LocalSite {
         let Some(begun) = folder.begun()? else { return Ok(0) };
         let Some(_lock) = Self::lock(&folder, |_| Ok(false))? else {
             let source = io::Error::from(io::ErrorKind::ResourceBusy);
-            return Err(file("end the processes of", folder.path(), source));
+            return Err(fault("end the processes of", folder.path(), source).into());
         };
         let mut found = BTreeSet::new();
         let mut empty_rounds = 0;
@@ -335,17 +337,17 @@ impl Site for LocalSite {
         if from.path().is_dir() {
             if to.path().is_dir() {
                 let path = to.path();
-                fs::remove_dir_all(path).map_err(|source| file("remove", path, source))?;
+                fs::remove_dir_all(path).at("remove", path)?;
             }
             // A keeper that was killed right after its receipt leaves an empty group.
             if let Some(group) = from.begun()?.and_then(|begun| begun.cgroup) {
                 cgroup::remove(&group);
             }
             let moved = fs::rename(from.path(), to.path());
-            moved.map_err(|source| file("archive", from.path(), source))?;
+            moved.at("archive", from.path())?;
             self.remove_older_polls(job)?;
         }
-        remove_file(&self.ended_folder().join(job.to_string()))?;
+        self.remove_marker(job)?;
         // Pruning lists every archived log, so it waits until there is something to remove.
         if self.put_away.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_AT_ONCE) {
             self.prune(now, PAST_COUNT)?;
@@ -380,17 +382,6 @@ fn wake_keeper(begun: &KeeperStart) {
         // A hint: the keeper looks by itself a moment later.
         drop(tree::signal(&process, Signal::USR1));
     }
-}
-
-fn remove_file(path: &Path) -> Result<(), SiteError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path, error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-fn file(action: &'static str, path: &Path, source: io::Error) -> SiteError {
-    SiteError::File { action, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

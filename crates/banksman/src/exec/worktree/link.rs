@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exec::files::open_plain;
+use crate::exec::files::{self, open_plain};
 
 /// The reason for locking a record against `git worktree prune`, which also marks its worktree as
 /// spare.
@@ -125,13 +125,8 @@ pub(super) fn record_of(common: &Path, worktree: &Path) -> io::Result<Option<Pat
 
 /// Every record with the `.git` file that it names, whether or not that file exists.
 pub(super) fn records(common: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let folders = match fs::read_dir(common.join("worktrees")) {
-        Ok(folders) => folders,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
     let mut records = Vec::new();
-    for folder in folders.take(RECORDS) {
+    for folder in files::entries(&common.join("worktrees"))?.take(RECORDS) {
         let record = folder?.path();
         // A record may disappear meanwhile; other git processes create and remove them.
         if let Ok(named) = read_small(&record.join("gitdir")) {

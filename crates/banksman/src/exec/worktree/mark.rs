@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link;
 use super::names::{hash_of, own_folder, spare_folder};
+use crate::exec::files::{self, remove_if_exists};
 use crate::exec::job::Workspace;
 
 /// The mark's file in a record.
@@ -69,14 +70,7 @@ pub(super) fn record_intent(workspace: &Workspace) -> io::Result<()> {
 
 /// Removes that note: the worktree has its mark, or is gone.
 pub(super) fn remove_intent(workspace: &Workspace) -> io::Result<()> {
-    remove(&intent_of(workspace))
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    remove_if_exists(&intent_of(workspace))
 }
 
 /// Writes the mark for the worktree of this record.
@@ -88,7 +82,7 @@ pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
 
 /// Removes the mark from a worktree that is about to serve another task.
 pub(super) fn remove_mark(record: &Path) -> io::Result<()> {
-    remove(&record.join(MARK))
+    remove_if_exists(&record.join(MARK))
 }
 
 /// The task worktrees that this home created, in these repositories and below its own folder. A
@@ -128,11 +122,6 @@ fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
 
 /// Worktrees that were about to be created and exist, although their record has no mark.
 fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
-    let entries = match fs::read_dir(spare_folder(home).join(INTENTS)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
     let read = |entry: fs::DirEntry| {
         let text = link::read_small(&entry.path()).ok()?;
         let intent: Intent = serde_json::from_str(&text).ok()?;
@@ -142,6 +131,7 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
         is_it.then_some(TaskWorktree { task, path: worktree, repo: Some(repo) })
     };
     // An entry that goes away while it is listed is no intention any more.
+    let entries = files::entries(&spare_folder(home).join(INTENTS))?;
     Ok(entries.flatten().take(WORKTREES).filter_map(read).collect())
 }
 
@@ -175,12 +165,8 @@ fn is_worktree(folder: &Path) -> bool {
 }
 
 fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     // A folder that goes away while it is listed is not there.
-    Ok(entries.flatten().filter(is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
+    let entries = files::entries(folder)?.flatten();
+    Ok(entries.filter(is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
 }

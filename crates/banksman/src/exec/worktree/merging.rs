@@ -6,56 +6,56 @@ use std::path::Path;
 
 use banksman_core::receipt::PrepareFault;
 
-use super::pool::WorktreePool;
-use super::{NotPrepared, environment, head_of, names};
+use super::{NotPrepared, WorktreeJob, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
 use crate::exec::job::Workspace;
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::RunError;
 
 /// The most branches that one task may merge.
 const MAX_BRANCHES: usize = 200;
 /// The most files that a conflict names.
 const MAX_PATHS: usize = 20;
 
-/// Merges what the branch does not contain yet. Returns the commit that the task's own work starts
-/// from, and the head.
-pub(super) fn merge_branches(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    (mut base, mut head): (String, String),
-    notes: &mut Vec<String>,
-) -> Result<(String, String), NotPrepared> {
-    if workspace.produces.is_empty() {
-        return Ok((base, head));
-    }
-    if workspace.produces.len() > MAX_BRANCHES {
+impl WorktreeJob<'_> {
+    /// Merges what the branch does not contain yet. Returns the commit that the task's own work
+    /// starts from, and the head.
+    pub(super) fn merge_branches(
+        &mut self,
+        (mut base, mut head): (String, String),
+    ) -> Result<(String, String), NotPrepared> {
+        let workspace = self.workspace;
         let count = workspace.produces.len();
-        return Err(environment(format!("cannot merge {count} branches, at most {MAX_BRANCHES}")));
-    }
-    let mut tips = Vec::new();
-    for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
-        match tip_of(&mut pool.git(runner), workspace, branch)? {
-            Some(tip) => tips.push((branch.as_str(), tip)),
-            None => notes.push(format!("there is no branch `{branch}` to merge")),
+        if count == 0 {
+            return Ok((base, head));
         }
-    }
-    let mut git = pool.git_in(runner, &workspace.worktree);
-    if let [(branch, tip)] = tips.as_slice()
-        && head == base
-        && let Some(common) = start_at_tip(&mut git, tip, &head)?
-    {
-        (base, head) = (common, tip.clone());
-        let onto = &workspace.base;
-        notes.push(format!("`{branch}` conflicts with the current `{onto}`"));
-    }
-    for (branch, tip) in &tips {
-        if !git.is_ancestor(tip, &head)? {
-            head = merge_in(&mut git, (branch, tip), &head, &workspace.worktree)?;
+        if count > MAX_BRANCHES {
+            let detail = format!("cannot merge {count} branches, at most {MAX_BRANCHES}");
+            return Err(environment(detail));
         }
+        let mut tips = Vec::new();
+        for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
+            match tip_of(&mut self.repo_git(), workspace, branch)? {
+                Some(tip) => tips.push((branch.as_str(), tip)),
+                None => self.notes.push(format!("there is no branch `{branch}` to merge")),
+            }
+        }
+        let mut git = self.pool.git_in(self.runner, &workspace.worktree);
+        if let [(branch, tip)] = tips.as_slice()
+            && head == base
+            && let Some(common) = start_at_tip(&mut git, tip, &head)?
+        {
+            (base, head) = (common, tip.clone());
+            let onto = &workspace.base;
+            self.notes.push(format!("`{branch}` conflicts with the current `{onto}`"));
+        }
+        for (branch, tip) in &tips {
+            if !git.is_ancestor(tip, &head)? {
+                head = merge_in(&mut git, (branch, tip), &head, &workspace.worktree)?;
+            }
+        }
+        let base = start_of_own_work(&mut git, base, &head, &tips)?;
+        Ok((base, head))
     }
-    let base = start_of_own_work(&mut git, base, &head, &tips)?;
-    Ok((base, head))
 }
 
 /// Whether another branch also contains some of these commits. They are linear, so it contains the

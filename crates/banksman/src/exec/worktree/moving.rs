@@ -5,15 +5,12 @@
 //! that git: files of the commit it was moving to, some of them partial. They must not be committed
 //! as work.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
-use super::pool::{WorktreePool, failed};
-use super::{link, recover, rescue};
+use super::{WorktreeJob, link, recover};
+use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::CheckoutTarget;
-use crate::exec::job::Workspace;
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::RunError;
 
 /// The note's file in a record.
 const NOTE: &str = "banksman-moving";
@@ -21,46 +18,37 @@ const NOTE: &str = "banksman-moving";
 /// Begins a move: all changes from here on are ours.
 pub(super) fn begin(record: &Path) -> Result<(), RunError> {
     let note = record.join(NOTE);
-    link::replace(&note, "").map_err(|error| failed("writing", &note, &error))
+    link::replace(&note, "").during("writing", &note)
 }
 
 pub(super) fn end(record: &Path) -> Result<(), RunError> {
     let note = record.join(NOTE);
-    match fs::remove_file(&note) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(failed("removing", &note, &error))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    remove_if_exists(&note).during("removing", &note)
 }
 
-/// Undoes an interrupted move. It saves the files first anyway: a process that an agent left behind
-/// may have written here, too.
-pub(super) fn undo_interrupted(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    record: &Path,
-    notes: &mut Vec<String>,
-) -> Result<(), RunError> {
-    if !record.join(NOTE).exists() {
-        return Ok(());
-    }
-    let branch = workspace.branch.as_str();
-    let tip = pool.git(runner).commit_of(&format!("refs/heads/{branch}"))?;
-    if let Some(tip) = tip {
-        let saved = rescue::save(runner, pool, &workspace.worktree, record, &[tip])?;
-        if saved.whole {
-            recover::remove_operation_state(record)?;
-            let mut git = pool.git_in(runner, &workspace.worktree);
-            git.force_checkout(CheckoutTarget::Branch(branch))?;
-            git.clean_untracked()?;
+impl WorktreeJob<'_> {
+    /// Undoes an interrupted move. It saves the files first anyway: a process that an agent left
+    /// behind may have written here, too.
+    pub(super) fn undo_interrupted(&mut self, record: &Path) -> Result<(), RunError> {
+        if !record.join(NOTE).exists() {
+            return Ok(());
         }
-        if let Some(reference) = saved.reference {
-            notes.push(format!(
-                "an interrupted update of the branch was undone; its files are saved as `{reference}`"
-            ));
+        let branch = self.workspace.branch.as_str();
+        let tip = self.repo_git().commit_of(&format!("refs/heads/{branch}"))?;
+        if let Some(tip) = tip {
+            let saved = self.save(record, &[tip])?;
+            if saved.whole {
+                recover::remove_operation_state(record)?;
+                let mut git = self.git();
+                git.force_checkout(CheckoutTarget::Branch(branch))?;
+                git.clean_untracked()?;
+            }
+            if let Some(reference) = saved.reference {
+                self.notes.push(format!(
+                    "an interrupted update of the branch was undone; its files are saved as `{reference}`"
+                ));
+            }
         }
+        end(record)
     }
-    end(record)
 }

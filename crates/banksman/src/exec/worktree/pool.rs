@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::link::{self, WorktreeState};
 use super::mark;
 use super::names::hash_of;
+use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::{CheckoutTarget, Git};
 use crate::exec::job::Workspace;
 use crate::exec::process::{RunError, Runner};
@@ -38,7 +39,7 @@ impl<'a> WorktreePool<'a> {
         env: &'a BTreeMap<String, String>,
     ) -> Result<Self, RunError> {
         let common = link::common_folder(&workspace.repo)
-            .map_err(|error| failed("opening the repository", &workspace.repo, &error))?;
+            .during("opening the repository", &workspace.repo)?;
         Ok(Self { repo: &workspace.repo, common, spare: &workspace.spare, env })
     }
 
@@ -59,16 +60,14 @@ impl<'a> WorktreePool<'a> {
         on: CheckoutTarget<'_>,
     ) -> Result<PathBuf, RunError> {
         let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)
-            .map_err(|error| failed("creating the folder", folder, &error))?;
+        fs::create_dir_all(folder).during("creating the folder", folder)?;
         if self.record_at(path)?.is_some() {
             self.git(runner).drop_worktree(path)?;
         }
         if let Some(record) = self.take_spare(path)? {
             match self.git_in(runner, path).force_checkout(on) {
                 Ok(()) => {
-                    link::unmark_spare(&record)
-                        .map_err(|error| failed("taking over the worktree", path, &error))?;
+                    link::unmark_spare(&record).during("taking over the worktree", path)?;
                     return Ok(record);
                 }
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
@@ -77,8 +76,7 @@ impl<'a> WorktreePool<'a> {
             }
         }
         self.git(runner).add_worktree(path, on)?;
-        link::record_named_in(&path.join(".git"))
-            .map_err(|error| failed("reading the new worktree", path, &error))
+        link::record_named_in(&path.join(".git")).during("reading the new worktree", path)
     }
 
     /// Takes away a worktree whose contents are saved or worthless: it becomes a spare or goes to
@@ -95,7 +93,9 @@ impl<'a> WorktreePool<'a> {
             let mut git = self.git_in(runner, path);
             match git.force_checkout(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all())
             {
-                Ok(()) if self.put_spare(path, record)? => return Ok(()),
+                Ok(()) if self.put_spare(path, record).during("keeping the worktree", path)? => {
+                    return Ok(());
+                }
                 Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
                 // The trash takes what git cannot clean, such as read-only folders.
@@ -131,8 +131,7 @@ impl<'a> WorktreePool<'a> {
     /// Renames a folder into one next to the spares and returns the new path.
     pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
         let folder = self.spare.join(folder);
-        let move_error = |error: &io::Error| failed("moving away", path, error);
-        fs::create_dir_all(&folder).map_err(|error| move_error(&error))?;
+        fs::create_dir_all(&folder).during("moving away", path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for number in 1..MAX_SAME_NAMES {
             let to = folder.join(format!("{name}.{number}"));
@@ -142,19 +141,18 @@ impl<'a> WorktreePool<'a> {
             match fs::rename(path, &to) {
                 Ok(()) => return Ok(to),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(move_error(&error)),
+                Err(error) => return Err(error).during("moving away", path),
             }
         }
-        Err(move_error(&io::Error::other("too many entries have its name")))
+        Err(io::Error::other("too many entries have its name")).during("moving away", path)
     }
 
     pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState, RunError> {
-        link::inspect(&self.common, path).map_err(|error| failed("inspecting", path, &error))
+        link::inspect(&self.common, path).during("inspecting", path)
     }
 
     fn record_at(&self, path: &Path) -> Result<Option<PathBuf>, RunError> {
-        link::record_of(&self.common, path)
-            .map_err(|error| failed("finding the record of the worktree", path, &error))
+        link::record_of(&self.common, path).during("finding the record of the worktree", path)
     }
 
     fn pool(&self) -> PathBuf {
@@ -184,7 +182,7 @@ impl<'a> WorktreePool<'a> {
                     // The old mark must be gone before the worktree has its new path.
                     mark::remove_mark(&record)
                         .and_then(|()| link::link_folder(to, &record))
-                        .map_err(|error| failed("taking over the worktree", to, &error))?;
+                        .during("taking over the worktree", to)?;
                     return Ok(Some(record));
                 }
                 Ok(_) | Err(_) => drop(self.move_aside(to, "trash")?),
@@ -194,18 +192,10 @@ impl<'a> WorktreePool<'a> {
     }
 
     /// Moves a worktree to a free slot among the spares; false if there is none.
-    fn put_spare(&self, path: &Path, record: &Path) -> Result<bool, RunError> {
-        self.put_into_pool(path, record)
-            .map_err(|error| failed("keeping the worktree", path, &error))
-    }
-
-    fn put_into_pool(&self, path: &Path, record: &Path) -> io::Result<bool> {
+    fn put_spare(&self, path: &Path, record: &Path) -> io::Result<bool> {
         let pool = self.pool();
         fs::create_dir_all(&pool)?;
-        match fs::remove_file(record.join(SET_UP)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        remove_if_exists(&record.join(SET_UP))?;
         link::mark_spare(record)?;
         for number in 1..=SPARES {
             let to = pool.join(number.to_string());
@@ -223,9 +213,4 @@ impl<'a> WorktreePool<'a> {
         link::link_folder(path, record)?;
         Ok(false)
     }
-}
-
-/// A file system error in the form of a git error.
-pub(in crate::exec) fn failed(what: &str, path: &Path, error: &io::Error) -> RunError {
-    RunError::Failed { what: format!("{what} `{}`", path.display()), detail: error.to_string() }
 }

@@ -4,17 +4,16 @@
 //! It saves whatever cannot stay under a rescue ref first.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use banksman_core::receipt::PrepareFault;
 
-use super::pool::{WorktreePool, failed};
-use super::{NotPrepared, link, moving, rescue};
+use super::{NotPrepared, WorktreeJob, link};
+use crate::exec::files::AtPath;
 use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::RunError;
 
 /// Files in a record that show an unfinished operation, in the order of checking.
 const UNFINISHED: &[(&str, &str)] = &[
@@ -72,50 +71,107 @@ pub(in crate::exec) fn move_branch_to_head(
     Ok(BranchPosition::Moved { from: at })
 }
 
-/// Makes a worktree usable. Returns whether it is clean.
-pub(super) fn recover(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    record: &Path,
-    notes: &mut Vec<String>,
-) -> Result<bool, NotPrepared> {
-    clear_locks(pool, &workspace.branch, Some(record))?;
-    moving::undo_interrupted(runner, pool, workspace, record, notes)?;
-    abort_unfinished(runner, pool, workspace, record, notes)?;
-    let branch = workspace.branch.as_str();
-    let mut git = pool.git_in(runner, &workspace.worktree);
-    let status = git.status()?;
-    if status.head.is_none() {
-        if restore_branch(&mut git, branch, record, notes)?.is_none() {
-            let detail = format!("the branch `{branch}` is gone and its last commit is unknown");
-            return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+impl WorktreeJob<'_> {
+    /// Makes a worktree usable. Returns whether it is clean.
+    pub(super) fn recover(&mut self, record: &Path) -> Result<bool, NotPrepared> {
+        self.clear_locks(Some(record))?;
+        self.undo_interrupted(record)?;
+        self.abort_unfinished(record)?;
+        let branch = self.workspace.branch.as_str();
+        let mut git = self.pool.git_in(self.runner, &self.workspace.worktree);
+        let status = git.status()?;
+        if status.head.is_none() {
+            if restore_branch(&mut git, branch, record, &mut self.notes)?.is_none() {
+                let detail =
+                    format!("the branch `{branch}` is gone and its last commit is unknown");
+                return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+            }
+            return Ok(git.status()?.is_clean());
         }
-        return Ok(git.status()?.is_clean());
-    }
-    if status.branch.as_deref() == Some(branch) {
-        let last = link::last_head(record);
-        if last.is_some() && last != status.head {
-            let detail = format!("the branch `{branch}` was moved from outside its worktree");
-            return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+        if status.branch.as_deref() == Some(branch) {
+            let last = link::last_head(record);
+            if last.is_some() && last != status.head {
+                let detail = format!("the branch `{branch}` was moved from outside its worktree");
+                return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+            }
+            return Ok(status.is_clean());
         }
-        return Ok(status.is_clean());
-    }
-    match move_branch_to_head(&mut git, branch, &status)? {
-        BranchPosition::OnBranch => {}
-        BranchPosition::Moved { from } => {
-            notes.push(format!("the last work was on {from}; `{branch}` was moved there"));
-        }
-        BranchPosition::Away { at, .. } => {
-            let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
-            notes.push(note_with_rescue("the worktree was left on", &at, saved.reference));
-            let mut git = pool.git_in(runner, &workspace.worktree);
-            if !git.switch_keeping_changes(branch)? {
-                git.force_checkout(CheckoutTarget::Branch(branch))?;
+        match move_branch_to_head(&mut git, branch, &status)? {
+            BranchPosition::OnBranch => {}
+            BranchPosition::Moved { from } => {
+                let note = format!("the last work was on {from}; `{branch}` was moved there");
+                self.notes.push(note);
+            }
+            BranchPosition::Away { at, .. } => {
+                let saved = self.save(record, &[])?;
+                self.notes.push(note_with_rescue("the worktree was left on", &at, saved.reference));
+                let mut git = self.git();
+                if !git.switch_keeping_changes(branch)? {
+                    git.force_checkout(CheckoutTarget::Branch(branch))?;
+                }
             }
         }
+        Ok(self.git().status()?.is_clean())
     }
-    Ok(pool.git_in(runner, &workspace.worktree).status()?.is_clean())
+
+    /// Removes the lock files that a killed git left for the branch and the worktree's record,
+    /// unless a living process has them open. The caller holds the lock on the worktree.
+    pub(super) fn clear_locks(&self, record: Option<&Path>) -> Result<(), RunError> {
+        let common = &self.pool.common;
+        let of_branch = common.join("refs/heads").join(format!("{}.lock", self.workspace.branch));
+        let of_record = record.map(locks_in).transpose()?;
+        let of_refs = Some(common.join("packed-refs.lock")).filter(|lock| is_stale(lock));
+        for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
+            if lock.symlink_metadata().is_err() {
+                continue;
+            }
+            if is_open_somewhere(&lock) {
+                return Err(RunError::Failed {
+                    what: "taking over the worktree".to_owned(),
+                    detail: format!("a process still has `{}` open", lock.display()),
+                });
+            }
+            fs::remove_file(&lock).during("removing", &lock)?;
+        }
+        Ok(())
+    }
+
+    fn abort_unfinished(&mut self, record: &Path) -> Result<(), RunError> {
+        let unfinished = UNFINISHED.iter().find(|(file, _)| record.join(file).exists());
+        let Some((_, operation)) = unfinished else { return Ok(()) };
+        let saved = self.save(record, &[])?;
+        let what = "an unfinished operation was aborted:";
+        self.notes.push(note_with_rescue(what, operation, saved.reference));
+        let mut git = self.git();
+        if git.abort(operation)? {
+            return Ok(());
+        }
+        // Only the state of the operation remains to be removed; the work is saved.
+        remove_operation_state(record)?;
+        git.reset_index()
+    }
+
+    /// Creates a new record for files whose record was pruned; does not touch the files.
+    pub(super) fn adopt(&mut self, start: &str) -> Result<(), RunError> {
+        let Workspace { worktree, branch, spare, .. } = self.workspace;
+        let beside = spare.join("making").join(super::names::hash_of(worktree));
+        self.pool.forget(self.runner, &beside)?;
+        let mut git = self.repo_git();
+        let head = git.commit_of(&format!("refs/heads/{branch}"))?;
+        git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;
+        let linked = link::record_named_in(&beside.join(".git")).and_then(|record| {
+            fs::remove_file(worktree.join(".git"))?;
+            link::link_folder(worktree, &record)?;
+            fs::remove_dir_all(&beside)
+        });
+        linked.during("taking over", worktree)?;
+        let mut git = self.git();
+        git.reset_index()?;
+        git.set_branch_to_head(branch)?;
+        let note = "the worktree's record in the repository was gone and was created again";
+        self.notes.push(note.to_owned());
+        Ok(())
+    }
 }
 
 fn note_with_rescue(what: &str, detail: &str, reference: Option<String>) -> String {
@@ -136,31 +192,6 @@ pub(in crate::exec) fn restore_branch(
     Ok(Some(last))
 }
 
-/// Removes the lock files that a killed git left for the branch and the worktree's record, unless a
-/// living process has them open. The caller holds the lock on the worktree.
-pub(super) fn clear_locks(
-    pool: &WorktreePool<'_>,
-    branch: &str,
-    record: Option<&Path>,
-) -> Result<(), RunError> {
-    let of_branch = pool.common.join("refs/heads").join(format!("{branch}.lock"));
-    let of_record = record.map(locks_in).transpose()?;
-    let of_refs = Some(pool.common.join("packed-refs.lock")).filter(|lock| is_stale(lock));
-    for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
-        if lock.symlink_metadata().is_err() {
-            continue;
-        }
-        if is_open_somewhere(&lock) {
-            return Err(RunError::Failed {
-                what: "taking over the worktree".to_owned(),
-                detail: format!("a process still has `{}` open", lock.display()),
-            });
-        }
-        fs::remove_file(&lock).map_err(|error| failed("removing", &lock, &error))?;
-    }
-    Ok(())
-}
-
 /// Any process may hold the lock on all refs, for milliseconds. Left behind, it prevents every ref
 /// of the repository from being deleted.
 fn is_stale(lock: &Path) -> bool {
@@ -172,10 +203,9 @@ fn is_stale(lock: &Path) -> bool {
 
 /// `index.lock`, `HEAD.lock`, and the locks of an operation in progress, such as `AUTO_MERGE.lock`.
 fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
-    let listed = |error: io::Error| failed("listing", record, &error);
-    let entries = fs::read_dir(record).map_err(listed)?;
+    let entries = fs::read_dir(record).during("listing", record)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let paths = paths.collect::<Result<Vec<PathBuf>, _>>().map_err(listed)?;
+    let paths = paths.collect::<Result<Vec<PathBuf>, _>>().during("listing", record)?;
     let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == "lock");
     Ok(paths.into_iter().filter(is_lock).collect())
 }
@@ -198,32 +228,6 @@ fn is_open_somewhere(file: &Path) -> bool {
         .any(|open| fs::read_link(open).is_ok_and(|target| target == file))
 }
 
-fn abort_unfinished(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    record: &Path,
-    notes: &mut Vec<String>,
-) -> Result<(), RunError> {
-    let Some((_, operation)) = UNFINISHED.iter().find(|(file, _)| record.join(file).exists())
-    else {
-        return Ok(());
-    };
-    let saved = rescue::save(runner, pool, &workspace.worktree, record, &[])?;
-    notes.push(note_with_rescue(
-        "an unfinished operation was aborted:",
-        operation,
-        saved.reference,
-    ));
-    let mut git = pool.git_in(runner, &workspace.worktree);
-    if git.abort(operation)? {
-        return Ok(());
-    }
-    // Only the state of the operation remains to be removed; the work is saved.
-    remove_operation_state(record)?;
-    git.reset_index()
-}
-
 /// Removes the state of an operation; files, index and branches stay as they are.
 pub(super) fn remove_operation_state(record: &Path) -> Result<(), RunError> {
     for (file, _) in UNFINISHED {
@@ -233,34 +237,7 @@ pub(super) fn remove_operation_state(record: &Path) -> Result<(), RunError> {
             Ok(_) => fs::remove_file(&path),
             Err(_) => Ok(()),
         };
-        removed.map_err(|error| failed("removing", &path, &error))?;
+        removed.during("removing", &path)?;
     }
-    Ok(())
-}
-
-/// Creates a new record for files whose record was pruned; does not touch the files.
-pub(super) fn adopt(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    start: &str,
-    notes: &mut Vec<String>,
-) -> Result<(), RunError> {
-    let Workspace { worktree, branch, spare, .. } = workspace;
-    let beside = spare.join("making").join(super::names::hash_of(worktree));
-    pool.forget(runner, &beside)?;
-    let mut git = pool.git(runner);
-    let head = git.commit_of(&format!("refs/heads/{branch}"))?;
-    git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;
-    let linked = link::record_named_in(&beside.join(".git")).and_then(|record| {
-        fs::remove_file(worktree.join(".git"))?;
-        link::link_folder(worktree, &record)?;
-        fs::remove_dir_all(&beside)
-    });
-    linked.map_err(|error| failed("taking over", worktree, &error))?;
-    let mut git = pool.git_in(runner, worktree);
-    git.reset_index()?;
-    git.set_branch_to_head(branch)?;
-    notes.push("the worktree's record in the repository was gone and was created again".to_owned());
     Ok(())
 }

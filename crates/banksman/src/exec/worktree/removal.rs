@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::link::WorktreeState;
-use super::pool::{WorktreePool, failed};
-use super::{lock, mark, recover, rescue};
+use super::{WorktreeJob, lock, mark, rescue};
+use crate::exec::files::AtPath;
 use crate::exec::git::{self, Git};
 use crate::exec::job::Workspace;
 use crate::exec::process::{Program, RunError, Runner};
@@ -48,21 +48,20 @@ pub fn remove(
 ) -> Result<Removed, RunError> {
     let Workspace { worktree, spare, .. } = workspace;
     let lock = lock::acquire(runner, &lock::lock_of_worktree(spare, worktree), env)?;
-    let pool = WorktreePool::of(workspace, env)?;
-    recover::clear_locks(&pool, &workspace.branch, None)?;
-    let safe = safe_commits(&mut pool.git(runner), workspace)?;
-    if pool.inspect(worktree)? == WorktreeState::Orphan {
-        let start = safe.first().map_or("HEAD", String::as_str);
-        recover::adopt(runner, &pool, workspace, start, &mut Vec::new())?;
+    let mut job = WorktreeJob::new(runner, workspace, env)?;
+    job.clear_locks(None)?;
+    let safe = safe_commits(&mut job.repo_git(), workspace)?;
+    if job.inspect()? == WorktreeState::Orphan {
+        job.adopt(safe.first().map_or("HEAD", String::as_str))?;
     }
-    let removed = match pool.inspect(worktree)? {
-        WorktreeState::Ours(record) => save_and_retire(runner, &pool, workspace, &record, &safe)?,
+    let removed = match job.inspect()? {
+        WorktreeState::Ours(record) => job.save_and_retire(&record, &safe)?,
         WorktreeState::Unfinished => {
-            pool.discard(runner, worktree)?;
+            job.pool.discard(job.runner, worktree)?;
             Removed::default()
         }
         WorktreeState::Free => {
-            pool.forget(runner, worktree)?;
+            job.pool.forget(job.runner, worktree)?;
             Removed::default()
         }
         WorktreeState::Orphan => {
@@ -70,8 +69,8 @@ pub fn remove(
         }
         WorktreeState::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
-    delete_contained_branch(&mut pool.git(runner), &workspace.branch, &safe)?;
-    mark::remove_intent(workspace).map_err(|error| failed("forgetting", worktree, &error))?;
+    delete_contained_branch(&mut job.repo_git(), &workspace.branch, &safe)?;
+    mark::remove_intent(workspace).during("forgetting", worktree)?;
     // A lock file that stays behind is reused.
     drop(lock.release_and_remove());
     Ok(removed)
@@ -100,24 +99,20 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
     Ok(safe)
 }
 
-fn save_and_retire(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    workspace: &Workspace,
-    record: &Path,
-    safe: &[String],
-) -> Result<Removed, RunError> {
-    let worktree = &workspace.worktree;
-    recover::clear_locks(pool, &workspace.branch, Some(record))?;
-    let saved = rescue::save(runner, pool, worktree, record, safe)?;
-    if !saved.whole {
-        let kept = pool.move_aside(worktree, "kept")?;
-        pool.forget(runner, worktree)?;
-        return Ok(Removed { rescue: saved.reference, kept: Some(kept) });
+impl WorktreeJob<'_> {
+    fn save_and_retire(&mut self, record: &Path, safe: &[String]) -> Result<Removed, RunError> {
+        let worktree = &self.workspace.worktree;
+        self.clear_locks(Some(record))?;
+        let saved = self.save(record, safe)?;
+        if !saved.whole {
+            let kept = self.pool.move_aside(worktree, "kept")?;
+            self.pool.forget(self.runner, worktree)?;
+            return Ok(Removed { rescue: saved.reference, kept: Some(kept) });
+        }
+        let commit = safe.first().map_or("HEAD", String::as_str);
+        self.pool.retire(self.runner, worktree, record, commit)?;
+        Ok(Removed { rescue: saved.reference, kept: None })
     }
-    let commit = safe.first().map_or("HEAD", String::as_str);
-    pool.retire(runner, worktree, record, commit)?;
-    Ok(Removed { rescue: saved.reference, kept: None })
 }
 
 fn delete_contained_branch(

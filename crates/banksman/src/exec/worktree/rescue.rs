@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::link;
 use super::names::rescue_name;
-use super::pool::{WorktreePool, failed};
+use super::{WorktreeJob, link};
+use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::{Git, MergeTree, Status, shown};
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::RunError;
 
 /// The prefix of all rescue refs.
 const REFS: &str = "refs/banksman/rescue/";
@@ -26,28 +26,71 @@ pub(super) struct Saved {
     pub(super) whole: bool,
 }
 
-/// Saves what is in a worktree and not reachable from any of the `safe` commits.
-pub(super) fn save(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    worktree: &Path,
-    record: &Path,
-    safe: &[String],
-) -> Result<Saved, RunError> {
-    let mut git = pool.git_in(runner, worktree);
-    let status = git.status()?;
-    let head = status.head.clone().or_else(|| link::last_head(record));
-    let (work, whole) = match &status {
-        clean if clean.is_clean() => (None, true),
-        dirty => snapshot(runner, pool, worktree, record, (dirty, head.as_deref()))?,
-    };
-    let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
-    let mut git = pool.git(runner);
-    if is_contained(&mut git, &commit, safe)? {
-        return Ok(Saved { reference: None, whole });
+impl WorktreeJob<'_> {
+    /// Saves what is in the worktree and not reachable from any of the `safe` commits.
+    pub(super) fn save(&mut self, record: &Path, safe: &[String]) -> Result<Saved, RunError> {
+        let status = self.git().status()?;
+        let head = status.head.clone().or_else(|| link::last_head(record));
+        let (work, whole) = match &status {
+            clean if clean.is_clean() => (None, true),
+            dirty => self.snapshot(record, dirty, head.as_deref())?,
+        };
+        let Some(commit) = work.or(head) else { return Ok(Saved { reference: None, whole }) };
+        let worktree = &self.workspace.worktree;
+        let mut git = self.repo_git();
+        if is_contained(&mut git, &commit, safe)? {
+            return Ok(Saved { reference: None, whole });
+        }
+        let reference = store_ref(&mut git, worktree, &commit)?;
+        Ok(Saved { reference: Some(reference), whole })
     }
-    let reference = store_ref(runner, pool, worktree, &commit)?;
-    Ok(Saved { reference: Some(reference), whole })
+
+    /// A commit of all files, whose second parent is the index if that differs; none if the files
+    /// equal the head.
+    fn snapshot(
+        &mut self,
+        record: &Path,
+        status: &Status,
+        head: Option<&str>,
+    ) -> Result<(Option<String>, bool), RunError> {
+        let index = record.join("banksman-index");
+        let own_index = record.join("index");
+        // Left over by a process that was killed in between.
+        for left in [index.clone(), record.join("banksman-index.lock")] {
+            remove_if_exists(&left).during("removing", &left)?;
+        }
+        if own_index.exists() {
+            fs::copy(&own_index, &index).during("copying", &own_index)?;
+        }
+        let nested: Vec<String> = status.nested.iter().map(|path| shown(path)).collect();
+        let mut git = self.git().with_index(&index);
+        let added = git.add_all(&nested)?;
+        let files = git.write_tree()?;
+        fs::remove_file(&index).during("removing", &index)?;
+        let whole = added.ok() && nested.is_empty() && files.is_some();
+        let Some(files) = files else { return Ok((None, whole)) };
+
+        let message = format!("uncommitted work in `{}`\n", rescue_name(&self.workspace.worktree));
+        let mut git = self.git();
+        let of_head = match head {
+            Some(head) => git.tree_of(head)?,
+            None => None,
+        };
+        let staged =
+            git.write_tree()?.filter(|tree| *tree != files && Some(tree) != of_head.as_ref());
+        if staged.is_none() && Some(&files) == of_head.as_ref() {
+            return Ok((None, whole));
+        }
+        let mut parents: Vec<&str> = head.into_iter().collect();
+        let staged = match staged {
+            Some(tree) => {
+                Some(git.commit_tree(&tree, &parents, "staged when the work was saved\n")?)
+            }
+            None => None,
+        };
+        parents.extend(staged.as_deref());
+        Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
+    }
 }
 
 /// Whether nothing is lost with a commit. A merge that git can reproduce is not work; then its
@@ -82,62 +125,9 @@ pub(super) fn is_contained(
     Ok(false)
 }
 
-/// A commit of all files, whose second parent is the index if that differs; none if the files equal
-/// the head.
-fn snapshot(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    worktree: &Path,
-    record: &Path,
-    (status, head): (&Status, Option<&str>),
-) -> Result<(Option<String>, bool), RunError> {
-    let index = record.join("banksman-index");
-    let own_index = record.join("index");
-    // Left over by a process that was killed in between.
-    for left in [index.clone(), record.join("banksman-index.lock")] {
-        if left.exists() {
-            fs::remove_file(&left).map_err(|error| failed("removing", &left, &error))?;
-        }
-    }
-    if own_index.exists() {
-        fs::copy(&own_index, &index).map_err(|error| failed("copying", &own_index, &error))?;
-    }
-    let nested: Vec<String> = status.nested.iter().map(|path| shown(path)).collect();
-    let mut git = pool.git_in(runner, worktree).with_index(&index);
-    let added = git.add_all(&nested)?;
-    let files = git.write_tree()?;
-    fs::remove_file(&index).map_err(|error| failed("removing", &index, &error))?;
-    let whole = added.ok() && nested.is_empty() && files.is_some();
-    let Some(files) = files else { return Ok((None, whole)) };
-
-    let mut git = pool.git_in(runner, worktree);
-    let of_head = match head {
-        Some(head) => git.tree_of(head)?,
-        None => None,
-    };
-    let staged = git.write_tree()?.filter(|tree| *tree != files && Some(tree) != of_head.as_ref());
-    if staged.is_none() && Some(&files) == of_head.as_ref() {
-        return Ok((None, whole));
-    }
-    let mut parents: Vec<&str> = head.into_iter().collect();
-    let staged = match staged {
-        Some(tree) => Some(git.commit_tree(&tree, &parents, "staged when the work was saved\n")?),
-        None => None,
-    };
-    parents.extend(staged.as_deref());
-    let message = format!("uncommitted work in `{}`\n", rescue_name(worktree));
-    Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
-}
-
 /// Stores the commit under the next free number, or returns the last ref if it holds the same work.
-fn store_ref(
-    runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
-    worktree: &Path,
-    commit: &str,
-) -> Result<String, RunError> {
+fn store_ref(git: &mut Git<'_>, worktree: &Path, commit: &str) -> Result<String, RunError> {
     let prefix = format!("{REFS}{}/", rescue_name(worktree));
-    let mut git = pool.git(runner);
     for attempt in 1..=MAX_TRIES {
         let number =
             |name: &str| name.strip_prefix(&prefix).and_then(|rest| rest.parse::<u32>().ok());

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use banksman::config::Agents;
 use banksman::engine::{EngineError, Project, Projects};
+use banksman::exec::files::FileError;
 use banksman::exec::job::{JobId, JobSpec};
 use banksman::exec::site::{JobStatus, Site, SiteError};
 use banksman::exec::worktree::mark::TaskWorktree;
@@ -108,7 +109,7 @@ impl SimSite {
 }
 
 fn file(action: &'static str, source: io::Error) -> SiteError {
-    SiteError::File { action, path: PathBuf::from("the ground"), source }
+    FileError { action, path: PathBuf::from("the ground"), source }.into()
 }
 
 impl Site for SimSite {
