@@ -72,8 +72,6 @@ const SET_VARIABLES: &[(&str, &str)] = &[
 const NAME: &str = "user.name=Banksman";
 const EMAIL: &str = "user.email=banksman@localhost";
 
-/// How often git is retried because an unrelated worktree has just disappeared.
-const WORKTREE_TRIES: u32 = 10;
 /// For work on refs and objects. It takes milliseconds; a loaded machine gets some slack.
 const SHORT: Duration = Duration::from_secs(60);
 /// For work that writes a whole tree.
@@ -85,9 +83,7 @@ const KEEP_BYTES: usize = 16 * 1024 * 1024;
 /// How much of git's message an error quotes.
 const DETAIL_CHARS: usize = 600;
 
-/// What git prints if it reads all worktrees while another git writes or removes the record of one.
-/// Nothing else distinguishes this from a real fault, and it passes in a moment.
-const RECORD_CHANGED: [&str; 2] = ["failed to read", "/worktrees/"];
+/// How often git is retried because another git was writing or removing the record of a worktree.
 const RECORD_TRIES: u32 = 10;
 const RECORD_PAUSE: Duration = Duration::from_millis(10);
 
@@ -231,43 +227,26 @@ impl<'a> Git<'a> {
 
     // Worktrees.
 
-    /// Runs a command that reads the records of all worktrees, and retries it if another process
-    /// removes one meanwhile.
-    fn run_with_worktrees(
-        &mut self,
-        command: &str,
-        args: &[&str],
-        timeout: Duration,
-    ) -> Result<Output, RunError> {
-        for _ in 1..WORKTREE_TRIES {
-            match self.run_checked(command, args, timeout) {
-                Err(RunError::Failed { detail, .. }) if is_of_another_record(&detail) => {}
-                done @ (Ok(_) | Err(_)) => return done,
-            }
-        }
-        self.run_checked(command, args, timeout)
-    }
-
     pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<(), RunError> {
         let (detach, revision) = on.parts();
         let command = format!("worktree add --quiet {detach} --end-of-options");
-        self.run_with_worktrees(&command, &[text_of(path)?, revision], LONG).map(drop)
+        self.run_checked(&command, &[text_of(path)?, revision], LONG).map(drop)
     }
 
     /// Creates a worktree's record for existing files, without touching them.
     pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<(), RunError> {
         let command = "worktree add --quiet --no-checkout --detach --end-of-options";
-        self.run_with_worktrees(command, &[text_of(path)?, commit], SHORT).map(drop)
+        self.run_checked(command, &[text_of(path)?, commit], SHORT).map(drop)
     }
 
     /// Removes a worktree's record, and its folder if it still exists.
     pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
         let command = "worktree remove --force --force --end-of-options";
-        self.run_with_worktrees(command, &[text_of(path)?], LONG).map(drop)
+        self.run_checked(command, &[text_of(path)?], LONG).map(drop)
     }
 
     pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>, RunError> {
-        let output = self.run_with_worktrees("worktree list --porcelain -z", &[], SHORT)?;
+        let output = self.run_checked("worktree list --porcelain -z", &[], SHORT)?;
         let mut found: Vec<WorktreeEntry> = Vec::new();
         for field in output.stdout.split('\0') {
             if let Some(path) = field.strip_prefix("worktree ") {
@@ -450,7 +429,7 @@ impl<'a> Git<'a> {
         };
         let mut output = self.runner.run(&program)?;
         for _ in 0..RECORD_TRIES {
-            if output.ok() || !RECORD_CHANGED.iter().all(|part| output.stderr.contains(part)) {
+            if output.ok() || !is_of_changing_record(&output.stderr) {
                 break;
             }
             std::thread::sleep(RECORD_PAUSE);
@@ -503,6 +482,10 @@ pub(super) fn message_of(output: &Output) -> String {
     words.chars().skip(skip).collect()
 }
 
-fn is_of_another_record(stderr: &str) -> bool {
-    stderr.contains(".git/worktrees/") && stderr.contains("No such file or directory")
+/// What git prints if it reads all worktrees while another git writes or removes the record of one.
+/// Nothing else distinguishes this from a real fault, and it passes in a moment.
+fn is_of_changing_record(stderr: &str) -> bool {
+    const MESSAGES: [[&str; 2]; 2] =
+        [["failed to read", "/worktrees/"], ["No such file or directory", ".git/worktrees/"]];
+    MESSAGES.iter().any(|parts| parts.iter().all(|part| stderr.contains(part)))
 }

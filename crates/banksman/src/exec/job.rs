@@ -57,20 +57,15 @@ impl FromStr for JobId {
     type Err = NotAnId;
 
     fn from_str(text: &str) -> Result<Self, NotAnId> {
-        let numbers = |rest: &str| format!("r{rest}").parse::<RunId>();
-        if let Some(rest) = text.strip_prefix('a') {
-            let RunId { task, epoch: seq } = numbers(rest)?;
-            return Ok(Self::Activity { task, seq });
-        }
-        if let Some(rest) = text.strip_prefix('c') {
-            let RunId { task, epoch: seq } = numbers(rest)?;
-            return Ok(Self::CleanUp { task, seq });
-        }
-        if let Some(rest) = text.strip_prefix('l') {
-            let RunId { task, epoch: due } = numbers(rest)?;
-            return Ok(Self::Look { task, due });
-        }
-        text.parse().map(Self::Run)
+        let Some((kind @ ("a" | "c" | "l"), rest)) = text.split_at_checked(1) else {
+            return text.parse().map(Self::Run);
+        };
+        let RunId { task, epoch: number } = format!("r{rest}").parse()?;
+        Ok(match kind {
+            "a" => Self::Activity { task, seq: number },
+            "c" => Self::CleanUp { task, seq: number },
+            _ => Self::Look { task, due: number },
+        })
     }
 }
 

@@ -38,7 +38,7 @@ const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
 const SET_UP_BYTES: usize = 64 * 1024;
 
 /// A worktree that is ready to use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Prepared {
     /// The commit that the task's own work starts from: with merged branches, one that contains
     /// all of them.

@@ -49,24 +49,14 @@ pub struct AcpRequest {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("failed to read the request from standard input")]
-    Order(#[source] io::Error),
     #[error("no agent program given; run `banksman acp-client -- PROGRAM ARGS…`")]
     NoProgram,
-    #[error("failed to start `{program}`")]
-    Start {
-        program: String,
-        #[source]
-        source: io::Error,
-    },
     #[error("failed to {operation}")]
-    Link {
-        operation: &'static str,
+    Io {
+        operation: String,
         #[source]
         source: io::Error,
     },
-    #[error("failed to write to standard output")]
-    Print(#[source] io::Error),
     #[error("a message from the agent is longer than {MESSAGE_BYTES} bytes")]
     TooLong,
     #[error("the agent exited before it answered `{0}`")]
@@ -79,6 +69,10 @@ pub enum ClientError {
     NoSession,
     #[error("interrupted by a signal")]
     Interrupted,
+}
+
+fn failed(operation: &str) -> impl FnOnce(io::Error) -> ClientError + use<'_> {
+    move |source| ClientError::Io { operation: operation.to_owned(), source }
 }
 
 /// Reads the request from `input`, runs the agent in `folder` and ends it. Returns whether the
@@ -97,7 +91,7 @@ pub fn run(
 ) -> Result<bool, ClientError> {
     let request: AcpRequest = io::read_to_string(input.take(MESSAGE_BYTES as u64))
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
-        .map_err(ClientError::Order)?;
+        .map_err(failed("read the request from standard input"))?;
     let link = Link::start(command, folder)?;
     let worktree_files = Files::new(folder);
     let guard = request.guard.as_deref();
@@ -245,7 +239,7 @@ impl Client<'_> {
     fn print(&mut self, direction: char, line: &str) -> Result<(), ClientError> {
         writeln!(self.log, "{direction} {line}")
             .and_then(|()| self.log.flush())
-            .map_err(ClientError::Print)
+            .map_err(failed("write to standard output"))
     }
 }
 

@@ -5,12 +5,12 @@
 
 use std::time::{Duration, Instant as Moment};
 
-use banksman_core::receipt::ProcessExit;
 use banksman_core::time::{Instant, Span};
 use rustix::process::{Pid, Signal};
 
 use super::super::job::{LOST, LeaseConfig, RunLimits};
-use super::super::process::child::{Child, Side};
+use super::super::process::child::Child;
+use super::super::process::{Output, OutputTails};
 use crate::clock;
 
 /// A timestamp is short, and so is an error message.
@@ -29,8 +29,7 @@ pub(super) enum LeaseState {
 
 struct Renewal {
     child: Child,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    tails: OutputTails,
 }
 
 pub(super) struct Lease {
@@ -143,24 +142,15 @@ impl Lease {
         let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
         match Child::start_own(&self.command, more) {
             Ok(child) => {
-                let (stdout, stderr) = (Vec::new(), Vec::new());
-                self.renewal = Some(Renewal { child, stdout, stderr });
+                self.renewal = Some(Renewal { child, tails: OutputTails::new(ANSWER_BYTES) });
             }
             Err(error) => self.failed(now, &format!("the command did not start: {error}")),
         }
     }
 
     fn collect_answer(&mut self, now: Moment) {
-        let Some(renewal) = &mut self.renewal else { return };
-        let mut buffer = [0; 1024];
-        let Renewal { child, stdout, stderr, .. } = renewal;
-        child.read(&mut buffer, 4, &mut |side, bytes| {
-            let kept = match side {
-                Side::Out => &mut *stdout,
-                Side::Err => &mut *stderr,
-            };
-            kept.extend_from_slice(&bytes[..bytes.len().min(ANSWER_BYTES - kept.len())]);
-        });
+        let Some(Renewal { child, tails }) = &mut self.renewal else { return };
+        child.read(&mut [0; 1024], 4, &mut |side, bytes| tails.push(side, bytes));
         let Some(exit) = child.exit else {
             if now >= self.tried_at + self.ttl / 3 {
                 self.stop_renewal();
@@ -168,14 +158,15 @@ impl Lease {
             }
             return;
         };
-        let (stdout, stderr) = (std::mem::take(stdout), std::mem::take(stderr));
-        self.renewal = None;
-        self.handle_answer(exit, &stdout, &stderr, now);
+        if let Some(Renewal { tails, .. }) = self.renewal.take() {
+            let took = now.saturating_duration_since(self.tried_at);
+            self.handle_answer(&tails.into_output(exit, false, took), now);
+        }
     }
 
-    fn handle_answer(&mut self, exit: ProcessExit, stdout: &[u8], stderr: &[u8], now: Moment) {
-        let answer = String::from_utf8_lossy(stdout);
-        match (exit.code, answer.trim().parse::<Instant>()) {
+    fn handle_answer(&mut self, answer: &Output, now: Moment) {
+        let text = answer.stdout.trim();
+        match (answer.exit.code, text.parse::<Instant>()) {
             (Some(0), Ok(expires_at)) => {
                 self.expires_at = expires_at;
                 self.is_unconfirmed = false;
@@ -185,11 +176,8 @@ impl Lease {
                     after(clock::now(), self.expires.saturating_duration_since(now));
                 self.next = self.tried_at + self.ttl / 3;
             }
-            (Some(0), Err(_)) if answer.trim() == LOST => self.state = LeaseState::Lost,
-            _ => {
-                let stderr_text = String::from_utf8_lossy(stderr);
-                self.failed(now, &format!("exit {:?}: {}", exit.code, stderr_text.trim()));
-            }
+            (Some(0), Err(_)) if text == LOST => self.state = LeaseState::Lost,
+            (code, _) => self.failed(now, &format!("exit {code:?}: {}", answer.stderr.trim())),
         }
     }
 

@@ -1,13 +1,9 @@
 //! Runs git, set-up commands and checks to completion while the keeper's loop continues.
 
-use std::time::Instant as Moment;
-
 use banksman_core::receipt::EndCause;
-use rustix::process::Pid;
 
 use super::super::process::child::{Child, Side};
 use super::super::process::{Output, OutputTails, Program, RunError, Runner};
-use super::heartbeat::KeeperStatus;
 use super::watch::Listener;
 use super::{Keeper, MARKER};
 use crate::clock;
@@ -42,19 +38,5 @@ impl Runner for Keeper {
 impl Listener for OutputTails {
     fn on_output(&mut self, side: Side, bytes: &[u8]) {
         self.push(side, bytes);
-    }
-
-    fn end_cause(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<EndCause> {
-        None
-    }
-
-    fn due_at(&self) -> Option<Moment> {
-        None
-    }
-
-    fn update_status(&self, _status: &mut KeeperStatus) {}
-
-    fn ends_descendants(&self) -> bool {
-        false
     }
 }

@@ -37,12 +37,18 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub(super) trait Listener {
     fn on_output(&mut self, side: Side, bytes: &[u8]);
     /// A reason to end the child. `exempt` does not belong to the job.
-    fn end_cause(&mut self, now: Moment, exempt: Option<Pid>) -> Option<EndCause>;
+    fn end_cause(&mut self, _now: Moment, _exempt: Option<Pid>) -> Option<EndCause> {
+        None
+    }
     /// When to ask again, at the latest.
-    fn due_at(&self) -> Option<Moment>;
-    fn update_status(&self, status: &mut KeeperStatus);
+    fn due_at(&self) -> Option<Moment> {
+        None
+    }
+    fn update_status(&self, _status: &mut KeeperStatus) {}
     /// Whether everything that the child started must end with it.
-    fn ends_descendants(&self) -> bool;
+    fn ends_descendants(&self) -> bool {
+        false
+    }
 }
 
 /// How a child ended.

@@ -7,7 +7,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::{hash_of, rescue_name};
@@ -23,19 +22,11 @@ const PAUSE_SECONDS: &str = "0.2";
 const MAX_STALE_FILES: u32 = 100;
 
 /// A held lock, released when it is dropped.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct WorktreeLock {
-    file: Arc<File>,
+    _file: File,
     path: PathBuf,
 }
-
-impl PartialEq for WorktreeLock {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.file, &other.file)
-    }
-}
-
-impl Eq for WorktreeLock {}
 
 impl WorktreeLock {
     /// Releases the lock and removes its file, for things that will not be used again.
@@ -84,7 +75,7 @@ pub fn acquire(
 }
 
 /// Takes the lock; none if another process holds it.
-pub fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
+fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     if let Some(folder) = lock.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -100,7 +91,7 @@ pub fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
         if fs::metadata(lock)
             .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
         {
-            return Ok(Some(WorktreeLock { file: Arc::new(file), path: lock.to_owned() }));
+            return Ok(Some(WorktreeLock { _file: file, path: lock.to_owned() }));
         }
     }
     Ok(None)
@@ -121,7 +112,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lock = lock_of_worktree(folder.path(), Path::new("/srv/t 1"));
         let first = try_acquire(&lock).unwrap().unwrap();
-        assert_eq!(try_acquire(&lock).unwrap(), None);
+        assert!(try_acquire(&lock).unwrap().is_none());
         drop(first);
         assert!(try_acquire(&lock).unwrap().is_some());
     }
@@ -134,7 +125,7 @@ mod tests {
         first.release_and_remove().unwrap();
         assert!(!lock.exists());
         let second = try_acquire(&lock).unwrap().unwrap();
-        assert_eq!(try_acquire(&lock).unwrap(), None);
+        assert!(try_acquire(&lock).unwrap().is_none());
         drop(second);
     }
 }

@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{ClientError, MESSAGE_BYTES};
+use super::{ClientError, MESSAGE_BYTES, failed};
 
 const CHUNK: usize = 64 * 1024;
 /// The interval between checks whether the agent has exited.
@@ -45,7 +45,6 @@ pub(super) enum Received {
 impl Link {
     pub(super) fn start(command: &[String], folder: &Path) -> Result<Self, ClientError> {
         let (program, args) = command.split_first().ok_or(ClientError::NoProgram)?;
-        let failed = |operation| move |source| ClientError::Link { operation, source };
         let (signals, write) = UnixStream::pair().map_err(failed("create a pipe for signals"))?;
         for signal in [SIGTERM, SIGINT, SIGHUP] {
             let write = write.try_clone().map_err(failed("create a pipe for signals"))?;
@@ -58,7 +57,7 @@ impl Link {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|source| ClientError::Start { program: program.clone(), source })?;
+            .map_err(failed(&format!("start `{program}`")))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let mut link = Self {
             child,
@@ -71,7 +70,7 @@ impl Link {
         };
         if let Err(source) = link.set_nonblocking() {
             link.end(true);
-            return Err(ClientError::Link { operation: "set up the agent's pipes", source });
+            return Err(failed("set up the agent's pipes")(source));
         }
         Ok(link)
     }
@@ -92,7 +91,7 @@ impl Link {
 
     /// Waits for the agent's next line and sends queued lines meanwhile.
     pub(super) fn receive(&mut self) -> Result<Received, ClientError> {
-        let failed = |source| ClientError::Link { operation: "communicate with the agent", source };
+        const OPERATION: &str = "communicate with the agent";
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Received::Line(line));
@@ -103,15 +102,15 @@ impl Link {
             if self.output.is_none() {
                 return Ok(self.take_rest());
             }
-            let ready = self.wait(None).map_err(failed)?;
+            let ready = self.wait(None).map_err(failed(OPERATION))?;
             if ready.interrupted {
                 return Ok(Received::Interrupted);
             }
             if ready.input {
-                self.write().map_err(failed)?;
+                self.write().map_err(failed(OPERATION))?;
             }
             if ready.output {
-                self.read().map_err(failed)?;
+                self.read().map_err(failed(OPERATION))?;
             }
         }
     }
