@@ -25,7 +25,7 @@ pub struct RunCaller {
     /// The run that the caller's processes belong to. It grants nothing; a keeper,
     /// which has no token, renews its lease by it.
     pub name: Option<String>,
-    /// Under which the run was claimed.
+    /// The actor that claimed the run.
     pub actor: Actor,
 }
 
@@ -39,7 +39,7 @@ impl RunCaller {
     }
 }
 
-/// To what an operation extends for a kind of caller.
+/// How far a kind of caller may go with an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     All,

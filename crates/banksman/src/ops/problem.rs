@@ -132,8 +132,7 @@ pub enum Hint {
     ReadTaskAgain,
     MoveTask,
     SetField,
-    /// With a role and a name.
-    /// The role of the caller may not.
+    /// The role of the caller may not do this; the placeholder stands for one that may.
     ActAs(&'static str),
     /// Only a person may.
     AskPerson,

@@ -41,13 +41,10 @@ fn a_step_that_is_tried_again_says_when() {
     let bench = Bench::with(&[("limits.lease", "\"1d\"")], SPEC);
     bench.script("A.1", "exit 3\n");
     bench.until_started("A.1");
-    bench.until("it rests", |bench| bench.state("A") == "running" && !bench.is_at_work("A.1"));
-    bench.settle();
-    let next = bench.harness.ok(&["workflow", "next"]);
-    assert!(
-        next.contains("A: it is tried again at ") && next.contains("or now: banksman retry t2\n"),
-        "{next}"
-    );
+    // The agent is gone before its keeper has left a receipt and a turn has read it.
+    let next = |bench: &Bench| bench.harness.ok(&["workflow", "next"]);
+    bench.until("it rests", |bench| next(bench).contains("A: it is tried again at "));
+    assert!(next(&bench).contains("or now: banksman retry t2\n"), "{}", next(&bench));
     assert!(bench.harness.ok(&["workflow", "status"]).contains("  retry at "));
 }
 
