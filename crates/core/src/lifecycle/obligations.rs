@@ -10,6 +10,7 @@ use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Setting, StateKind, T
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
         self.demands_are_met(found);
+        self.settings_are_those_of_the_contract(found);
         self.fields_are_those_of_the_contract(found);
         self.system_triggers_are_fired(found);
         self.fields_can_be_set(found);
@@ -32,9 +33,15 @@ impl Proof<'_> {
             }
         }
         for rule in demanded(Trigger::RULES, lifecycle.purpose) {
-            let fits = |row: &Transition| row.trigger == rule.name && row.timeout.is_none();
+            let is_fired = rule.item.detail() == FiredBy::Engine;
+            let fits = |row: &Transition| {
+                let may_take = !is_fired || row.roles.contains(&RoleId::SYSTEM);
+                row.trigger == rule.name && row.timeout.is_none() && may_take
+            };
             if !lifecycle.transitions.iter().any(fits) {
-                missing("trigger", rule.name, rule.about, "add a transition with it".to_owned());
+                let by = if is_fired { " and `by: [system]`" } else { "" };
+                let help = format!("add a transition with it{by}");
+                missing("trigger", rule.name, rule.about, help);
             }
         }
         for rule in demanded(CounterName::RULES, lifecycle.purpose) {
@@ -48,6 +55,25 @@ impl Proof<'_> {
             if declared != Some(shape.name) {
                 let help = format!("add `{}: {}`", rule.name, shape.example);
                 missing("setting", rule.name, rule.about, help);
+            }
+        }
+    }
+
+    fn settings_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
+        let lifecycle = self.lifecycle;
+        for rule in
+            SettingName::RULES.iter().filter(|rule| rule.purposes.contains(&lifecycle.purpose))
+        {
+            let (shape, name) = (rule.item.detail(), rule.name);
+            let is_demanded = rule.demanded_by.contains(&lifecycle.purpose);
+            let declared = lifecycle.settings.get(name).map(Setting::type_name);
+            if let Some(declared) = declared.filter(|is| !is_demanded && *is != shape.name) {
+                let wanted = shape.name;
+                let message = format!(
+                    "the engine expects the setting `{name}` to be a {wanted}, but it is a {declared}"
+                );
+                let help = format!("write `{name}: {}`", shape.example);
+                found.push(Problem::in_line(lifecycle.line, message, help));
             }
         }
     }
