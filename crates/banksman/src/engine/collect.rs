@@ -122,7 +122,7 @@ impl<'a> Collect<'a> {
         let reported = activity.and_then(|activity| activity_outcome(activity, receipt));
         let Some((outcome, detail)) = reported else {
             let manual = activity == Some(Activity::Human);
-            return Ok(if manual { "laid out" } else { "came late" }.to_owned());
+            return Ok(if manual { "laid out" } else { "stale" }.to_owned());
         };
         let mut fields = Fields::new();
         if outcome == Outcome::Merged && stored.lifecycle.has_field(Field::Merged) {

@@ -77,7 +77,7 @@ impl<'a> PullRequests<'a> {
         let (Some(step), Some(mailbox)) =
             (StepTask::of(&child)?, self.settings.mailbox(&child.task.project)?)
         else {
-            return Ok("came late".to_owned());
+            return Ok("stale".to_owned());
         };
         let (id, stay) = (&step.spec.id, child.task.entered);
         let evidence = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);

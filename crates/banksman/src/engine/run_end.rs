@@ -321,7 +321,7 @@ fn not_started(run: RunId, ended: &EndCause) -> Option<NewNotice> {
 
 /// The end of a run whose task no longer waits for it.
 fn stale_end(ended: &EndCause) -> String {
-    if *ended == EndCause::Completed { "came late".to_owned() } else { end_in_words(ended) }
+    if *ended == EndCause::Completed { "stale".to_owned() } else { end_in_words(ended) }
 }
 
 #[cfg(test)]

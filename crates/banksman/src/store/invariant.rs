@@ -31,9 +31,9 @@ fn history_rules(lifecycle: &Lifecycle, old: &Task, step: &TaskUpdate) -> [Rule;
         (new.id == old.id, "the step is of another task"),
         (
             new.version == old.version + i64::from(record.is_some()),
-            "a record has the next version, and only a record has",
+            "the version does not match the records",
         ),
-        (record.is_some() || new.state == old.state, "it changes its state without a record"),
+        (record.is_some() || new.state == old.state, "the state changed without a record"),
         (names_both, "its record names other states"),
     ]
 }
@@ -46,16 +46,16 @@ fn lease_rules(old: &Task, step: &TaskUpdate) -> [Rule; 5] {
     let ended = step.ended_run.as_ref().map(|(epoch, _)| *epoch);
     let spent = |task: &Task| [task.spent.runs, task.spent.tokens, task.spent.cost_micros];
     [
-        ((0..=1).contains(&(new.epoch - old.epoch)), "its epoch leaps"),
-        (new.epoch == old.epoch || held(new).is_some(), "an epoch is given without a lease"),
+        ((0..=1).contains(&(new.epoch - old.epoch)), "the epoch grew by more than one"),
+        (new.epoch == old.epoch || held(new).is_some(), "the epoch grew without a lease"),
         (
             new.epoch == old.epoch || old.spent.runs.checked_add(1) == Some(new.spent.runs),
-            "a run is not counted",
+            "the run is not counted in the usage",
         ),
         (ended == lost, "a run ends when its lease does, and only then"),
         (
             spent(old).iter().zip(spent(new)).all(|(before, after)| *before <= after),
-            "what it has used becomes less",
+            "the usage decreased",
         ),
     ]
 }
@@ -150,14 +150,14 @@ mod tests {
         let task = new_task(&lifecycle());
         let said = |bend: fn(&mut TaskUpdate)| said(&task, &claim(), bend);
         assert_eq!(said(|step| step.task.id = TaskId(2)), "the step is of another task");
-        assert!(said(|step| step.task.version += 1).starts_with("a record has the next version"));
-        assert!(said(|step| step.record = None).starts_with("a record has the next version"));
+        assert!(said(|step| step.task.version += 1).starts_with("the version does not match"));
+        assert!(said(|step| step.record = None).starts_with("the version does not match"));
         let unrecorded = |step: &mut TaskUpdate| {
             step.record = None;
             step.task.version -= 1;
             step.task.entered = step.task.version;
         };
-        assert_eq!(said(unrecorded), "it changes its state without a record");
+        assert_eq!(said(unrecorded), "the state changed without a record");
         let elsewhere = |step: &mut TaskUpdate| {
             step.record.iter_mut().for_each(|record| record.to = "elsewhere".to_owned());
         };
@@ -166,9 +166,9 @@ mod tests {
             step.task.epoch += 1;
             step.task.lease.iter_mut().for_each(|lease| lease.epoch += 1);
         };
-        assert_eq!(said(leap), "its epoch leaps");
-        assert_eq!(said(|step| step.task.lease = None), "an epoch is given without a lease");
-        assert_eq!(said(|step| step.task.spent.runs -= 1), "a run is not counted");
+        assert_eq!(said(leap), "the epoch grew by more than one");
+        assert_eq!(said(|step| step.task.lease = None), "the epoch grew without a lease");
+        assert_eq!(said(|step| step.task.spent.runs -= 1), "the run is not counted in the usage");
         let other = |step: &mut TaskUpdate| {
             step.task.lease.iter_mut().for_each(|lease| lease.worker = "worker:bob".to_owned());
         };
@@ -182,7 +182,7 @@ mod tests {
         let forgotten = said(&task, &finish(1), |step| step.ended_run = None);
         assert_eq!(forgotten, "a run ends when its lease does, and only then");
         let cheaper = said(&task, &finish(1), |step| step.task.spent.runs -= 2);
-        assert_eq!(cheaper, "what it has used becomes less");
+        assert_eq!(cheaper, "the usage decreased");
         let event =
             Event::Heartbeat(Heartbeat { epoch: 1, expires_at: Instant(20_000), progressed: true });
         let kept = said(&task, &event, |step| {

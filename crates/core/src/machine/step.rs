@@ -60,7 +60,7 @@ pub fn step(
         Event::Due { timer, entered } => fire(at, *timer, *entered),
         Event::StaleWrite { epoch } => Ok(stale_write(at, *epoch)),
         Event::Noted(noted) => Ok(in_history(at, &noted.trigger, &noted.actor)),
-        Event::DelaySkipped(actor) => hasten(at, actor),
+        Event::DelaySkipped(actor) => skip_delay(at, actor),
         Event::NeedsLeft(open) => needs_left(at, *open),
     }
 }
@@ -84,7 +84,7 @@ fn in_history(at: Moment<'_>, trigger: &str, actor: &Actor) -> StepResult {
 }
 
 /// The end of a delay before its time. Whoever asks twice has what it wanted the first time.
-fn hasten(at: Moment<'_>, actor: &Actor) -> Result<StepResult, Rejected> {
+fn skip_delay(at: Moment<'_>, actor: &Actor) -> Result<StepResult, Rejected> {
     if role_of(at.lifecycle, actor)? != RoleId::HUMAN {
         let message = format!("{} may not end the delay; human may", actor.role);
         return Err(Rejected::one(RejectReason::Forbidden, "actor", message));

@@ -157,7 +157,7 @@ fn a_verdict_that_takes_too_long_is_missing() {
     table.turn_until_seat("t3", "answered");
     table.driver.pass(Span(10 * MINUTE.0));
     let ended = table.until_over("unresolved");
-    assert!(!ended.iter().any(|run| run.contains("came late")), "it was not: {ended:?}");
+    assert!(!ended.iter().any(|run| run.contains("stale")), "it was not: {ended:?}");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
 }
 

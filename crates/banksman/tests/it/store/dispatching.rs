@@ -446,7 +446,7 @@ fn a_claim_that_breaks_an_invariant_is_told_and_passed_over(world: &World) {
         dispatched.broken.iter().map(|(task, said)| (*task, said.to_string())).collect();
     let [(task, said)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(*task, broken);
-    assert!(said.contains("a run is not counted"), "{said}");
+    assert!(said.contains("the run is not counted in the usage"), "{said}");
     assert_eq!(first(dispatched), behind[0]);
     assert_eq!(claim(&store, "worker:w1", NOON).expect("ready").run.task, behind[1]);
     assert_eq!(state(&store, broken), "queued");
