@@ -61,6 +61,8 @@ fn descendants_of(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
         }
     }
     found.retain(|process| !process.is_dead);
+    // The newest first: of processes that start each other, it is the one that starts the next.
+    found.sort_by_key(|process| std::cmp::Reverse((process.start, process.pid.as_raw_pid())));
     found
 }
 
