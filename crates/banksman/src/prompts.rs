@@ -286,7 +286,7 @@ pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem
 
 /// What a file in a project's folder is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose<'f> {
+pub enum PromptFile<'f> {
     InsteadOf(&'static BuiltInTemplate),
     /// The brief of the reviewer with this name.
     Reviewer(&'f str),
@@ -295,7 +295,7 @@ pub enum Purpose<'f> {
     Unknown,
 }
 
-impl<'f> Purpose<'f> {
+impl<'f> PromptFile<'f> {
     #[must_use]
     pub fn of(file: &'f str) -> Self {
         let name = file.strip_suffix(END);
@@ -337,10 +337,10 @@ mod tests {
         let files = Prompts { folder: Some(folder) }.files().expect("they can be read");
         let schemas: Vec<&str> = BUILT_IN.iter().filter_map(|one| Some(one.schema?.name)).collect();
         for file in &files {
-            let is_listed = match Purpose::of(file) {
-                Purpose::InsteadOf(_) => true,
-                Purpose::Schema => schemas.contains(&file.trim_end_matches(".schema.json")),
-                Purpose::Reviewer(_) | Purpose::Unknown => false,
+            let is_listed = match PromptFile::of(file) {
+                PromptFile::InsteadOf(_) => true,
+                PromptFile::Schema => schemas.contains(&file.trim_end_matches(".schema.json")),
+                PromptFile::Reviewer(_) | PromptFile::Unknown => false,
             };
             assert!(is_listed, "{file} is not in the list");
         }

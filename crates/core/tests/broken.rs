@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::lifecycle::contract::{CounterName, Field, Purpose, Rule, SettingName, Trigger};
+use banksman_core::lifecycle::contract::{
+    ContractRow, CounterName, Field, Purpose, SettingName, Trigger,
+};
 use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::lifecycle::{Lifecycle, Setting};
 use banksman_core::limits;
@@ -179,7 +181,10 @@ fn every_demand_of_the_contract_is_checked() {
     assert!(tried > 50, "only {tried} demands were tried");
 }
 
-fn demands<T>(rules: &'static [Rule<T>], purpose: Purpose) -> impl Iterator<Item = &'static str> {
+fn demands<T>(
+    rules: &'static [ContractRow<T>],
+    purpose: Purpose,
+) -> impl Iterator<Item = &'static str> {
     rules.iter().filter(move |rule| rule.demanded_by.contains(&purpose)).map(|rule| rule.name)
 }
 

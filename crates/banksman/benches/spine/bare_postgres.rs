@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use banksman::store::Store;
-use banksman::store::conn::{Options, Target, Value};
+use banksman::store::conn::{Options, SqlValue, Target};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio_postgres::types::{ToSql, Type};
@@ -230,14 +230,14 @@ fn params(statement: &Statement, slots: &[Slot], task: i64, version: i64) -> Vec
 }
 
 /// A value in the form in which the server takes it.
-fn param(value: Value, kind: &Type) -> Param {
+fn param(value: SqlValue, kind: &Type) -> Param {
     match value {
-        Value::Null if *kind == Type::INT8 => Box::new(None::<i64>),
-        Value::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
-        Value::Null => Box::new(None::<String>),
-        Value::Int(number) => Box::new(number),
-        Value::Text(text) => Box::new(text),
-        Value::Blob(bytes) => Box::new(bytes),
+        SqlValue::Null if *kind == Type::INT8 => Box::new(None::<i64>),
+        SqlValue::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
+        SqlValue::Null => Box::new(None::<String>),
+        SqlValue::Int(number) => Box::new(number),
+        SqlValue::Text(text) => Box::new(text),
+        SqlValue::Blob(bytes) => Box::new(bytes),
     }
 }
 

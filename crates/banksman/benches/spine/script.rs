@@ -5,7 +5,7 @@
 //! the same size. Only the task's id and version differ from one use to the next.
 
 use banksman::store::Store;
-use banksman::store::conn::Value;
+use banksman::store::conn::SqlValue;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use crate::sample;
 /// A value of a statement, or what stands for it.
 #[derive(Debug, Clone)]
 pub(crate) enum Slot {
-    Fixed(Value),
+    Fixed(SqlValue),
     Task,
     /// The version that the move leads to.
     Version,
@@ -25,12 +25,12 @@ pub(crate) enum Slot {
 }
 
 impl Slot {
-    pub(crate) fn fill(&self, task: i64, version: i64) -> Value {
+    pub(crate) fn fill(&self, task: i64, version: i64) -> SqlValue {
         match self {
             Self::Fixed(value) => value.clone(),
-            Self::Task => Value::Int(task),
-            Self::Version => Value::Int(version),
-            Self::Before => Value::Int(version - 1),
+            Self::Task => SqlValue::Int(task),
+            Self::Version => SqlValue::Int(version),
+            Self::Before => SqlValue::Int(version - 1),
         }
     }
 }
@@ -192,7 +192,7 @@ impl Rows {
     }
 }
 
-fn slot(table: &str, column: &str, value: Value) -> Slot {
+fn slot(table: &str, column: &str, value: SqlValue) -> Slot {
     match (table, column) {
         ("tasks", "id") | (_, "task") => Slot::Task,
         ("tasks", "version" | "entered")
@@ -203,12 +203,12 @@ fn slot(table: &str, column: &str, value: Value) -> Slot {
     }
 }
 
-fn plain(value: ValueRef<'_>, index: usize) -> rusqlite::Result<Value> {
+fn plain(value: ValueRef<'_>, index: usize) -> rusqlite::Result<SqlValue> {
     match value {
-        ValueRef::Null => Ok(Value::Null),
-        ValueRef::Integer(number) => Ok(Value::Int(number)),
-        ValueRef::Text(_) => Ok(Value::Text(value.as_str()?.to_owned())),
-        ValueRef::Blob(bytes) => Ok(Value::Blob(bytes.to_vec())),
+        ValueRef::Null => Ok(SqlValue::Null),
+        ValueRef::Integer(number) => Ok(SqlValue::Int(number)),
+        ValueRef::Text(_) => Ok(SqlValue::Text(value.as_str()?.to_owned())),
+        ValueRef::Blob(bytes) => Ok(SqlValue::Blob(bytes.to_vec())),
         ValueRef::Real(_) => {
             let kind = value.data_type();
             Err(rusqlite::Error::InvalidColumnType(index, "a row of the sample".to_owned(), kind))

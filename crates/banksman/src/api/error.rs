@@ -3,7 +3,7 @@
 use banksman_core::machine::FieldError;
 use serde::Serialize;
 
-use crate::ops::problem::Problem;
+use crate::ops::error_report::ErrorReport;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +43,7 @@ impl From<&FieldError> for FieldMessage {
 impl ErrorDocument {
     /// With the hint as the surface phrases it.
     #[must_use]
-    pub fn new(problem: &Problem, hint: Option<String>) -> Self {
+    pub fn new(problem: &ErrorReport, hint: Option<String>) -> Self {
         let mut errors: Vec<FieldMessage> = problem.errors.iter().map(FieldMessage::from).collect();
         if errors.is_empty() {
             errors.push(FieldMessage { field: None, message: problem.one_line() });

@@ -49,7 +49,7 @@ documents! {
 
 /// What a turn did.
 #[derive(Debug, Serialize)]
-pub struct Turn<'a> {
+pub struct TurnDocument<'a> {
     pub effects: usize,
     pub ended: Vec<EndedJob<'a>>,
     pub next: Option<Instant>,

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::{Exit, Failure, Result};
 use crate::ops::agents::acp_client;
-use crate::ops::problem::{Code, Problem};
+use crate::ops::error_report::{Code, ErrorReport};
 
 /// Speak the Agent Client Protocol with an agent
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(super) fn run(args: &AcpClientArgs) -> Result<Exit> {
         Ok(false) => Ok(Exit::Failed),
         // The keeper reads it line by line.
         Err(error) => Err(Failure::input(
-            Problem::new(Code::Input, None, &error).one_line(),
+            ErrorReport::new(Code::Input, None, &error).one_line(),
             "the agent's own output is above",
         )),
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::ops::problem::{Code, CodeKind};
+use crate::ops::error_report::{Code, CodeKind};
 
 /// How a command ended, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ops::OpsError;
-use crate::ops::problem::{CHECK_PATH, Code, Hint, Problem};
+use crate::ops::error_report::{CHECK_PATH, Code, ErrorReport, Hint};
 
 /// What a command and its parts return.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Ops(OpsError),
     /// With a code or a hint of its own.
     #[error("{}", .0.message)]
-    Problem(Box<Problem>),
+    ErrorReport(Box<ErrorReport>),
     /// The command line or what it names is invalid.
     #[error("{message}")]
     Invalid { code: Code, message: String, hint: String },
@@ -41,9 +41,9 @@ pub(crate) enum Failure {
     AlreadyUp { pid: String },
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(Box::new(problem))
+impl From<ErrorReport> for Failure {
+    fn from(problem: ErrorReport) -> Self {
+        Self::ErrorReport(Box::new(problem))
     }
 }
 
@@ -77,10 +77,10 @@ impl Failure {
         move |source| Self::File { operation, path: path.to_owned(), source }
     }
 
-    pub(super) fn problem(&self) -> Problem {
+    pub(super) fn problem(&self) -> ErrorReport {
         let (code, hint) = match self {
             Self::Ops(error) => return error.into(),
-            Self::Problem(problem) => return problem.as_ref().clone(),
+            Self::ErrorReport(problem) => return problem.as_ref().clone(),
             Self::Usage(_) => (Code::Usage, Some(Hint::ListCommands)),
             Self::Invalid { code, hint, .. } => {
                 (*code, (!hint.is_empty()).then(|| hint.clone().into()))
@@ -91,7 +91,7 @@ impl Failure {
             Self::Output(_) | Self::Program(_) => (Code::File, None),
             Self::AlreadyUp { .. } => (Code::Busy, Some(Hint::SeeUp)),
         };
-        Problem::new(code, hint, self)
+        ErrorReport::new(code, hint, self)
     }
 
     /// The reader of the output closed it, as in `banksman list | head -1`. That is not an error.

@@ -6,7 +6,7 @@ use clap::Args;
 use super::symbols::Symbols;
 use super::{Exit, Failure, Output, Result, command};
 use crate::config::documented;
-use crate::ops::problem::Code;
+use crate::ops::error_report::Code;
 
 /// Explain a command or a topic
 #[derive(Debug, Args)]

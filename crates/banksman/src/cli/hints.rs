@@ -1,6 +1,6 @@
 //! Phrases a hint as what to type next.
 
-use crate::ops::problem::Hint;
+use crate::ops::error_report::Hint;
 use crate::ops::runs::WindowHost;
 
 pub(super) fn phrase(hint: &Hint) -> String {

@@ -9,7 +9,7 @@ use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
 use super::{Exit, Failure, Output};
 use crate::api::error::ErrorDocument;
-use crate::ops::problem::Problem;
+use crate::ops::error_report::ErrorReport;
 
 /// Prints the failure and returns the exit code. If it cannot be printed, only the exit code can
 /// report it.
@@ -33,11 +33,11 @@ pub(crate) fn report(failure: &Failure, out: Output) -> Exit {
 }
 
 /// The document of a failure.
-pub(super) fn document(problem: &Problem) -> ErrorDocument {
+pub(super) fn document(problem: &ErrorReport) -> ErrorDocument {
     ErrorDocument::new(problem, problem.hint.as_ref().map(phrase))
 }
 
-fn as_text(failure: &Failure, problem: &Problem) -> String {
+fn as_text(failure: &Failure, problem: &ErrorReport) -> String {
     let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
     if let Failure::Usage(error) = failure {
         // It quotes the arguments as they are, so its colours cannot be told from theirs.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::exit::Exit;
-use crate::ops::problem::Code;
+use crate::ops::error_report::Code;
 
 #[test]
 fn the_command_line_is_consistent() {

@@ -20,7 +20,7 @@ use super::output::{json_line, sanitize};
 use super::symbols::local_time;
 use super::{Context, Exit, Failure, Result};
 use crate::api::changes as dto;
-use crate::api::run::{EndedJob, StartedJob, Turn, names};
+use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeError, WakeReason, Waker};
@@ -32,7 +32,7 @@ use crate::exec::repo;
 use crate::exec::site::LocalSite;
 use crate::exec::window;
 use crate::ops::daily::note::DailyNote;
-use crate::ops::problem::{Code, Hint, Problem};
+use crate::ops::error_report::{Code, ErrorReport, Hint};
 use crate::ops::runs::{open_window, window_host};
 use crate::ops::{OpsError, Session};
 use crate::store::notices::{Channel, NewNotice, Notice, NoticeKind};
@@ -132,10 +132,10 @@ impl From<EngineError> for Failure {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Site(error) => Self::Ops(error.into()),
-            EngineError::Mailbox(_) => Problem::new(Code::File, Hint::CheckHome, &error).into(),
+            EngineError::Mailbox(_) => ErrorReport::new(Code::File, Hint::CheckHome, &error).into(),
             EngineError::Project { .. } | EngineError::BuiltIn { .. } => {
                 let hint = Hint::from("fix its .banksman/config.toml");
-                Problem::new(Code::Settings, hint, &error).into()
+                ErrorReport::new(Code::Settings, hint, &error).into()
             }
         }
     }
@@ -143,7 +143,7 @@ impl From<EngineError> for Failure {
 
 impl From<WakeError> for Failure {
     fn from(error: WakeError) -> Self {
-        Problem::new(Code::File, Hint::CheckHome, &error).into()
+        ErrorReport::new(Code::File, Hint::CheckHome, &error).into()
     }
 }
 
@@ -509,8 +509,8 @@ fn show(context: &Context, pulse: &TurnReport, notices: &[Notice], now: Instant)
     context.out.text(&lines(pulse, notices, now))
 }
 
-fn document<'a>(pulse: &'a TurnReport, notices: &'a [Notice]) -> Turn<'a> {
-    Turn {
+fn document<'a>(pulse: &'a TurnReport, notices: &'a [Notice]) -> TurnDocument<'a> {
+    TurnDocument {
         effects: pulse.effects,
         ended: pulse.ended.iter().map(EndedJob::new).collect(),
         next: pulse.next,

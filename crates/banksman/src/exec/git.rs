@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::process::{Output, Program, RunError, Runner};
 use id::full_id;
 
-pub use changes::{Change, Diff, LINK_MODE, SUBMODULE_MODE};
+pub use changes::{ChangedPath, Diff, LINK_MODE, SUBMODULE_MODE};
 pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;

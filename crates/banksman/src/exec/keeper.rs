@@ -46,7 +46,7 @@ use crate::clock;
 use crate::config::{EnvVars, Environment};
 use cgroup::Cgroup;
 use heartbeat::KeeperStatusWriter;
-use lease::{Lease, millis};
+use lease::{LeaseRenewal, millis};
 use wake::Wake;
 
 /// In the environment of everything that a job starts: the job's name and a random number.
@@ -85,7 +85,7 @@ pub fn run(folder: &Path) -> ExitCode {
 enum KeeperError {
     #[error("a keeper must be started by banksman, with the lock of its folder as standard input")]
     NoLock,
-    #[error("the folder has no job spec (`plan.json`)")]
+    #[error("the folder has no job spec (`job.json`)")]
     NoPlan,
     #[error("failed to {action}")]
     SetUp {
@@ -108,7 +108,7 @@ fn run_job(folder: &Path) -> Result<(), KeeperError> {
         // Another keeper started this job and died. Processes that it started may still run.
         return Ok(());
     }
-    let mut plan = match folder.plan() {
+    let mut plan = match folder.spec() {
         Ok(Some(plan)) => plan,
         Ok(None) => return Err(KeeperError::NoPlan),
         // A retry would fail in the same way, so the job ends here.
@@ -158,7 +158,7 @@ struct Keeper {
     /// limits.
     wall: Option<Moment>,
     wake: Wake,
-    lease: Option<Lease>,
+    lease: Option<LeaseRenewal>,
     cgroup: Option<Cgroup>,
     heartbeat: KeeperStatusWriter,
     next_tick: Moment,
@@ -194,7 +194,7 @@ impl Keeper {
         })?;
         let cgroup = cgroup.and_then(Cgroup::enter);
         let now = clock::monotonic();
-        let lease = plan.lease.as_ref().map(|config| Lease::new(config, &plan.limits, now));
+        let lease = plan.lease.as_ref().map(|config| LeaseRenewal::new(config, &plan.limits, now));
         Ok(Self {
             wall: Some(now + millis(plan.limits.wall_ms)),
             receipt: Receipt::new(&plan.job, started_at, EndCause::Completed),

@@ -24,8 +24,8 @@ use banksman_core::machine::{
 };
 use banksman_core::time::{Instant, Span};
 
+use super::error_report::CHECK_PATH;
 use super::principal::Operation;
-use super::problem::CHECK_PATH;
 use super::status::readable;
 use super::{OpsError, Session};
 use crate::config::Environment;

@@ -8,7 +8,7 @@ use banksman_core::prompt::{Template, TemplateProblem};
 
 use super::OpsError;
 use crate::prompts::{
-    BUILT_IN, BuiltInTemplate, PromptError, Prompts, Purpose, built_in, problems,
+    BUILT_IN, BuiltInTemplate, PromptError, PromptFile, Prompts, built_in, problems,
 };
 
 /// A prompt of a project.
@@ -94,21 +94,21 @@ pub fn lint(prompts: &Prompts) -> Result<Vec<PromptFinding>, PromptError> {
     let mut findings = Vec::new();
     for file in prompts.files()? {
         let path = prompts.path_of(&file);
-        let found = match Purpose::of(&file) {
-            Purpose::InsteadOf(built_in) => match prompts.own(built_in.name) {
+        let found = match PromptFile::of(&file) {
+            PromptFile::InsteadOf(built_in) => match prompts.own(built_in.name) {
                 Ok(own) => own.map(|own| problems(&own.text, built_in)).unwrap_or_default(),
                 Err(error) => vec![unreadable(&error)],
             },
-            Purpose::Reviewer(name) => match prompts.brief(name) {
+            PromptFile::Reviewer(name) => match prompts.brief(name) {
                 Ok(Some(_)) => vec![],
                 Ok(None) => vec![problem("it is empty", "say what the reviewer looks for")],
                 Err(error) => vec![unreadable(&error)],
             },
-            Purpose::Schema => vec![problem(
+            PromptFile::Schema => vec![problem(
                 "the shape of an answer cannot be changed",
                 "the program reads the answer in the shape that it knows; change the words that ask for it",
             )],
-            Purpose::Unknown => {
+            PromptFile::Unknown => {
                 let known: Vec<String> =
                     BUILT_IN.iter().map(|one| format!("{}.md", one.name)).collect();
                 let help = suggestion(&file, known.iter().map(String::as_str));

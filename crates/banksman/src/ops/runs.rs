@@ -9,7 +9,7 @@ mod window;
 
 use banksman_core::ids::{RunId, TaskId};
 
-use super::problem::Hint;
+use super::error_report::Hint;
 use super::{OpsError, Session, tasks};
 use crate::config::Agents;
 use crate::exec::job::JobId;

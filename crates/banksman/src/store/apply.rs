@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
 use super::batches::ensure_batch;
-use super::conn::Value;
+use super::conn::SqlValue;
 use super::definitions::Definition;
 use super::follow::follow_up;
 use super::invariant::check_step;
@@ -315,7 +315,7 @@ pub(super) fn save_if_version(
     let entry = entry(&step, key, &old.head, now);
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
     let columns = changing(task, &lifecycle);
-    let mut row: Vec<Value> = columns.state.into();
+    let mut row: Vec<SqlValue> = columns.state.into();
     row.extend(columns.times);
     row.extend(params![head.clone(), task.id, old.task.version]);
     tx.write(sql::SAVE_TASK_IF_VERSION, &row)?;

@@ -4,7 +4,7 @@ use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
-use super::conn::{DbError, Row, Value};
+use super::conn::{DbError, Row, SqlValue};
 use super::spent::used;
 use super::tx::{Tx, params};
 use super::{Result, Store, sql};
@@ -121,7 +121,7 @@ pub(super) fn set_budget_if(
     tx.write(sql::SET_BATCH_BUDGET, &columns)
 }
 
-fn bounds(budget: &Budget) -> [Value; 4] {
+fn bounds(budget: &Budget) -> [SqlValue; 4] {
     let time = budget.time.map(|time| time.0);
     [budget.runs, budget.tokens, budget.cost_micros, time]
         .map(|most| most.map(|most| most.max(0)).into())

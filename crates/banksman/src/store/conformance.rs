@@ -11,7 +11,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::time::Instant;
 
 use super::conn::tests::test_server;
-use super::conn::{Conn, Db, DbError, Dialect, Options, Target, Value};
+use super::conn::{Conn, Db, DbError, Dialect, Options, SqlValue, Target};
 use super::definitions::{Definition, Definitions};
 use super::{MIGRATIONS, StoreError, sql};
 
@@ -35,7 +35,7 @@ fn explain_all(db: &Db) -> Vec<String> {
 fn explain(conn: &mut dyn Conn, statement: &str) -> Result<(), DbError> {
     // A connection takes constants of the program only, and this one is made for the test.
     let explain: &'static str = format!("EXPLAIN {statement}").leak();
-    conn.query(explain, &vec![Value::Null; parameters(statement)]).map(|_| ())
+    conn.query(explain, &vec![SqlValue::Null; parameters(statement)]).map(|_| ())
 }
 
 /// The highest `$n`. No text in the statements has a `$`.

@@ -60,7 +60,7 @@ pub use runs::{NodeTime, OpenRun, PastRun, RunEnd};
 pub use spent::scope_name;
 pub use timers::TimerResult;
 
-use conn::{Db, DbError, Migration, Options, Row, Target, Value, Waited, WakeMark};
+use conn::{Db, DbError, Migration, Options, Row, SqlValue, Target, Waited, WakeMark};
 use definitions::Definitions;
 use tx::Tx;
 
@@ -164,7 +164,7 @@ impl Store {
     fn rows<T, E: Into<StoreError>>(
         &self,
         statement: &'static str,
-        params: &[Value],
+        params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Vec<T>> {
         self.read(|tx| tx.all(statement, params, &read))
@@ -174,7 +174,7 @@ impl Store {
     fn row<T, E: Into<StoreError>>(
         &self,
         statement: &'static str,
-        params: &[Value],
+        params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Option<T>> {
         self.read(|tx| tx.first(statement, params, &read))

@@ -8,7 +8,7 @@ use banksman_core::machine::{Driver, Effect, Task, driver_of};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
-use super::conn::{DbError, Row, Value};
+use super::conn::{DbError, Row, SqlValue};
 use super::feed::{ChangeKind, tell};
 use super::tx::{Tx, params};
 use super::{Result, Store, hex, sql};
@@ -166,7 +166,7 @@ impl Store {
         now: Instant,
     ) -> Result<()> {
         let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
-        let error: Value = sent.err().map(|error| shortened(&error)).into();
+        let error: SqlValue = sent.err().map(|error| shortened(&error)).into();
         self.write(move |tx| {
             for id in &ids {
                 let (id, channel) = ((*id).into(), channel.as_str().into());
@@ -180,7 +180,7 @@ impl Store {
 
 /// Writes a notice, its deliveries and its place in the feed.
 pub(super) fn write_notice(tx: &mut Tx<'_>, notice: &NewNotice, now: Instant) -> Result<()> {
-    let task = Value::from(notice.task.map(|task| task.0));
+    let task = SqlValue::from(notice.task.map(|task| task.0));
     let columns = [
         now.0.into(),
         notice.kind.as_str().into(),

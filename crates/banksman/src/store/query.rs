@@ -13,7 +13,7 @@ use super::accounts::{AccountRow, account};
 use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
 use super::batches::{Batch, batches};
-use super::conn::{DbError, Row, Value};
+use super::conn::{DbError, Row, SqlValue};
 use super::row::Stored;
 use super::switches::is_paused;
 use super::tx::{Tx, params, unless_damaged};
@@ -294,7 +294,7 @@ fn narrowed(tx: &mut Tx<'_>, filter: &Filter, before: i64) -> Result<Vec<Row>> {
         (None, None, None) => (sql::TASKS_BEFORE, None),
     };
     let mut params = params![before, PAGE].to_vec();
-    params.extend(word.map(Value::from));
+    params.extend(word.map(SqlValue::from));
     tx.query(statement, &params)
 }
 
@@ -349,7 +349,7 @@ fn need(row: &Row) -> Result<Dependency, DbError> {
 
 /// Ranges that cover these ids: one if they are close together, else one for each, because a sparse
 /// range could cover any number of other tasks.
-pub(super) fn ranges(ids: &[TaskId]) -> Vec<[Value; 2]> {
+pub(super) fn ranges(ids: &[TaskId]) -> Vec<[SqlValue; 2]> {
     let (Some(least), Some(most)) = (ids.iter().min(), ids.iter().max()) else {
         return Vec::new();
     };

@@ -10,14 +10,14 @@ use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
-use super::conn::{DbError, FromValue, Row, Value};
+use super::conn::{DbError, FromValue, Row, SqlValue};
 use super::tx::params;
 use super::{Result, StoreError};
 
 /// Lets columns hold types of the domain that are plain numbers.
 macro_rules! numbers {
     ($($name:ident),*) => {$(
-        impl From<$name> for Value {
+        impl From<$name> for SqlValue {
             fn from(number: $name) -> Self {
                 number.0.into()
             }
@@ -26,7 +26,7 @@ macro_rules! numbers {
         impl FromValue<'_> for $name {
             const KIND: &'static str = i64::KIND;
 
-            fn from_value(value: &Value) -> Option<Self> {
+            fn from_value(value: &SqlValue) -> Option<Self> {
                 i64::from_value(value).map(Self)
             }
         }
@@ -270,8 +270,8 @@ pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> Changing {
 }
 
 pub(super) struct Changing {
-    pub(super) state: [Value; 17],
-    pub(super) times: [Value; 3],
+    pub(super) state: [SqlValue; 17],
+    pub(super) times: [SqlValue; 3],
 }
 
 /// JSON of a value that is made of maps, lists, texts and numbers only.

@@ -9,7 +9,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::machine;
 
-use super::conn::{Conn, Dialect, FromValue, Row, Value};
+use super::conn::{Conn, Dialect, FromValue, Row, SqlValue};
 use super::definitions::Definitions;
 use super::row::{Stored, is_damage, lifecycle_version, stored};
 use super::sql::{self, Pair};
@@ -17,7 +17,7 @@ use super::{Result, StoreError};
 
 /// The parameters of a statement, from anything that a column can hold.
 macro_rules! params {
-    ($($value:expr),* $(,)?) => { [$($crate::store::conn::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { [$($crate::store::conn::SqlValue::from($value)),*] };
 }
 pub(super) use params;
 
@@ -31,13 +31,13 @@ impl Tx<'_> {
     pub(super) fn query(
         &mut self,
         statement: impl Into<Pair>,
-        params: &[Value],
+        params: &[SqlValue],
     ) -> Result<Vec<Row>> {
         Ok(self.conn.query(statement.into().pick(self.conn), params)?)
     }
 
     /// Runs a statement without returning rows; see [`Conn::write`].
-    pub(super) fn write(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<()> {
+    pub(super) fn write(&mut self, statement: impl Into<Pair>, params: &[SqlValue]) -> Result<()> {
         Ok(self.conn.write(statement.into().pick(self.conn), params)?)
     }
 
@@ -54,7 +54,7 @@ impl Tx<'_> {
     pub(super) fn all<T, E: Into<StoreError>>(
         &mut self,
         statement: impl Into<Pair>,
-        params: &[Value],
+        params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Vec<T>> {
         self.query(statement, params)?.iter().map(|row| read(row).map_err(Into::into)).collect()
@@ -64,14 +64,14 @@ impl Tx<'_> {
     pub(super) fn first<T, E: Into<StoreError>>(
         &mut self,
         statement: impl Into<Pair>,
-        params: &[Value],
+        params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Option<T>> {
         self.query(statement, params)?.first().map(read).transpose().map_err(Into::into)
     }
 
     /// Whether a statement returns any row.
-    pub(super) fn has(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<bool> {
+    pub(super) fn has(&mut self, statement: impl Into<Pair>, params: &[SqlValue]) -> Result<bool> {
         Ok(!self.query(statement, params)?.is_empty())
     }
 
@@ -79,13 +79,13 @@ impl Tx<'_> {
     pub(super) fn value<T: for<'r> FromValue<'r>>(
         &mut self,
         statement: impl Into<Pair>,
-        params: &[Value],
+        params: &[SqlValue],
     ) -> Result<Option<T>> {
         Ok(self.first(statement, params, |row| row.get(0))?.flatten())
     }
 
     /// The number that a statement returns; zero without a row.
-    pub(super) fn count(&mut self, statement: impl Into<Pair>, params: &[Value]) -> Result<i64> {
+    pub(super) fn count(&mut self, statement: impl Into<Pair>, params: &[SqlValue]) -> Result<i64> {
         Ok(self.value(statement, params)?.unwrap_or(0))
     }
 
@@ -104,7 +104,7 @@ impl Tx<'_> {
     pub(super) fn readable_tasks(
         &mut self,
         statement: impl Into<Pair>,
-        params: &[Value],
+        params: &[SqlValue],
     ) -> Result<Vec<Stored>> {
         let rows = self.query(statement, params)?;
         rows.iter().filter_map(|row| unless_damaged(self.task(row)).transpose()).collect()

@@ -17,6 +17,7 @@ mod skips;
 mod source;
 mod sql;
 mod surface;
+mod words;
 
 use source::{SourceFile, Violation, load_tree};
 
@@ -69,6 +70,11 @@ fn only_apply_changes_the_state_of_a_task() {
 #[test]
 fn only_expressions_agents_and_documents_have_untyped_json() {
     check(json::violations);
+}
+
+#[test]
+fn a_word_of_the_glossary_names_one_type() {
+    assert_none(&words::two_types_of_a_word(&tree()));
 }
 
 #[test]

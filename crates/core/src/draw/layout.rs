@@ -32,7 +32,7 @@ pub(super) struct Sizes {
 
 /// All positions. The position of a box is its top and the middle of its width.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct Layout {
     pub(super) boxes: Vec<Spot>,
     /// The positions that each line passes between its boxes; its words are at the first. `None` for
     /// lines that go round at the side.
@@ -83,7 +83,7 @@ pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Order
 }
 
 /// Computes the positions.
-pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Plan {
+pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Layout {
     let mut grid = Grid::new(lines, order, sizes);
     grid.order();
     let middles = grid.middles();
@@ -276,7 +276,7 @@ impl Grid {
         (left.width + right.width) / 2.0 + gap
     }
 
-    fn plan(&self, box_count: usize, middles: &[f64]) -> Plan {
+    fn plan(&self, box_count: usize, middles: &[f64]) -> Layout {
         let mut layers = Vec::with_capacity(self.layers.len());
         let mut top = 0.0;
         for cells in &self.layers {
@@ -294,7 +294,7 @@ impl Grid {
         let boxes = (0..box_count).map(spot).collect();
         let way = |cells: &Vec<usize>| cells.iter().map(|cell| spot(*cell)).collect();
         let ways = self.chains.iter().map(|chain| chain.as_ref().map(way)).collect();
-        Plan { boxes, ways, layers }
+        Layout { boxes, ways, layers }
     }
 }
 

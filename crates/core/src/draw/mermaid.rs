@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::style::look;
-use super::{Edge, Graph, Node, Shape};
+use super::{Graph, GraphEdge, GraphNode, Shape};
 use crate::lifecycle::StateKind;
 
 /// Reserved words of Mermaid's grammar, in lower case. `v` is the tip of an arrow that leads down.
@@ -65,7 +65,7 @@ impl Chart<'_> {
         }
     }
 
-    fn arrow(&mut self, edge: &Edge) {
+    fn arrow(&mut self, edge: &GraphEdge) {
         let stroke = if edge.is_back { "-.->" } else { "-->" };
         let from = &self.ids[edge.from];
         let to = edge.to.map_or_else(|| format!("{from}__prior"), |to| self.ids[to].clone());
@@ -89,7 +89,7 @@ impl Chart<'_> {
         self.declare_class("current", "stroke-width:4px,font-weight:bold", |node| node.is_current);
     }
 
-    fn declare_class(&mut self, name: &str, style: &str, has: impl Fn(&Node) -> bool) {
+    fn declare_class(&mut self, name: &str, style: &str, has: impl Fn(&GraphNode) -> bool) {
         let members = self.graph.nodes.iter().zip(&self.ids).filter(|(node, _)| has(node));
         let members: Vec<&str> = members.map(|(_, id)| id.as_str()).collect();
         if !members.is_empty() {
@@ -101,7 +101,7 @@ impl Chart<'_> {
 }
 
 /// The shape and the texts of a node.
-fn declared(node: &Node) -> String {
+fn declared(node: &GraphNode) -> String {
     let sign = if node.has_sign { format!("{} ", look(node.kind).sign) } else { String::new() };
     let texts = [format!("{sign}{}", node.name)];
     let text = labels(texts.iter().chain(&node.lines));

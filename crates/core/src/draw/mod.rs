@@ -26,12 +26,12 @@ pub struct Graph {
     pub(crate) legend: &'static [&'static str],
     /// The node that a dot leads to.
     pub(crate) start: Option<usize>,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) nodes: Vec<GraphNode>,
+    pub(crate) edges: Vec<GraphEdge>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct GraphNode {
     pub(crate) name: String,
     /// Below the name.
     pub(crate) lines: Vec<String>,
@@ -61,7 +61,7 @@ pub(crate) enum Shape {
 
 /// An edge between two nodes, by index.
 #[derive(Debug)]
-pub(crate) struct Edge {
+pub(crate) struct GraphEdge {
     pub(crate) from: usize,
     /// None leads to where the task was before.
     pub(crate) to: Option<usize>,
@@ -83,12 +83,12 @@ impl Graph {
         svg::svg(self)
     }
 
-    pub(crate) fn target_name(&self, edge: &Edge) -> &str {
+    pub(crate) fn target_name(&self, edge: &GraphEdge) -> &str {
         edge.to.map_or(crate::lifecycle::PRIOR, |to| &self.nodes[to].name)
     }
 
     /// The full text of an edge.
-    pub(crate) fn edge_title(&self, edge: &Edge) -> String {
+    pub(crate) fn edge_title(&self, edge: &GraphEdge) -> String {
         let ends = format!("{} → {}", self.nodes[edge.from].name, self.target_name(edge));
         if edge.words.is_empty() { ends } else { format!("{ends}: {}", edge.words.join(", ")) }
     }

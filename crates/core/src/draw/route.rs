@@ -4,7 +4,7 @@
 //! another box of the layer is in the way, it leaves at the bottom and enters at the top. Short
 //! lines get the inner lanes.
 
-use super::layout::{Layer, Line, Plan, Spot};
+use super::layout::{Layer, Layout, Line, Spot};
 
 /// A line that goes round.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) struct Ports {
 }
 
 /// Separates the lines that start or end at one box, in the order in which they continue.
-pub(super) fn ports(plan: &Plan, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
+pub(super) fn ports(plan: &Layout, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
     let mut starts = vec![Vec::new(); sizes.len()];
     let mut arrows = vec![Vec::new(); sizes.len()];
     for (index, (line, way)) in lines.iter().zip(&plan.ways).enumerate() {
@@ -100,7 +100,7 @@ fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize,
 }
 
 /// The corners of each line, in their order; empty for lines that are not drawn.
-pub(super) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
+pub(super) fn routes(plan: &Layout, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
     let mut by_length: Vec<usize> = (0..rounds.len()).collect();
     let length = |index: &usize| {
         let line = rounds[*index].line;
@@ -118,7 +118,7 @@ pub(super) fn routes(plan: &Plan, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec
 }
 
 struct Router<'a> {
-    plan: &'a Plan,
+    plan: &'a Layout,
     sizes: &'a [(f64, f64)],
     lanes: Vec<Lane>,
     /// How many lines enter each box at its side.

@@ -11,7 +11,7 @@ use super::route::Round;
 use super::words::{
     INDENT, LINE_HEIGHT, PADDING, Row, Words, name_width, shortened, small_width, times,
 };
-use super::{Edge, Graph, Shape};
+use super::{Graph, GraphEdge, Shape};
 
 pub(super) struct Sketch {
     /// The nodes that are placed in layers, the start first.
@@ -105,7 +105,7 @@ impl Sketch {
 }
 
 /// The line of an edge, if both its nodes are placed and differ.
-fn line(edge: &Edge, place_of: &[Option<usize>]) -> Option<Line> {
+fn line(edge: &GraphEdge, place_of: &[Option<usize>]) -> Option<Line> {
     let (from, to) = (place_of[edge.from]?, place_of[edge.to?]?);
     (from != to).then_some(Line { from, to })
 }

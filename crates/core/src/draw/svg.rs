@@ -6,12 +6,12 @@
 
 use std::fmt::Write;
 
-use super::layout::{self, Plan, Spot};
+use super::layout::{self, Layout, Spot};
 use super::route::{self, Corners, Ports};
 use super::sketch::{Card, Sketch};
 use super::style::{look, sheet};
 use super::words::{INDENT, LINE_HEIGHT, PADDING, Row, fitted};
-use super::{Edge, Graph, Node, Shape};
+use super::{Graph, GraphEdge, GraphNode, Shape};
 
 /// Room around everything.
 const MARGIN: f64 = 24.0;
@@ -52,7 +52,7 @@ pub(super) fn svg(graph: &Graph) -> String {
 }
 
 /// The width of the picture, and how far its plan must move to be centred.
-fn width_and_shift(sketch: &Sketch, plan: &Plan, corners: &[Corners]) -> (f64, f64) {
+fn width_and_shift(sketch: &Sketch, plan: &Layout, corners: &[Corners]) -> (f64, f64) {
     let layers = plan.layers.iter().flat_map(|layer| [layer.left, layer.right]);
     let reach = layers.chain(corners.iter().flatten().map(|corner| corner.0));
     let (left, right) =
@@ -66,7 +66,7 @@ fn width_and_shift(sketch: &Sketch, plan: &Plan, corners: &[Corners]) -> (f64, f
 struct Picture<'a> {
     graph: &'a Graph,
     sketch: &'a Sketch,
-    plan: &'a Plan,
+    plan: &'a Layout,
     /// From the middle of the plan to the middle of the picture.
     shift: f64,
     out: String,
@@ -132,7 +132,7 @@ impl Picture<'_> {
     }
 
     /// A line that goes round at the side. Its words are in the box that it leaves.
-    fn round(&mut self, edge: &Edge, corners: &[(f64, f64)]) {
+    fn round(&mut self, edge: &GraphEdge, corners: &[(f64, f64)]) {
         let corners: Vec<(f64, f64)> =
             corners.iter().map(|(x, y)| (x + self.shift, TOP + y)).collect();
         let [.., before, last] = corners.as_slice() else {
@@ -195,7 +195,7 @@ impl Picture<'_> {
         }
     }
 
-    fn head(&mut self, card: &Card, node: &Node, x: f64, y: f64) {
+    fn head(&mut self, card: &Card, node: &GraphNode, x: f64, y: f64) {
         let mut left = x + PADDING;
         if node.has_sign {
             let place = format!("transform=\"translate({} {})\"", number(left), number(y + 11.0));
@@ -279,7 +279,7 @@ impl Picture<'_> {
     }
 }
 
-fn class(edge: &Edge) -> &'static str {
+fn class(edge: &GraphEdge) -> &'static str {
     if edge.is_back { "lc-edge lc-dashed" } else { "lc-edge" }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::layout::{self, Line, Plan, Sizes};
+use super::layout::{self, Layout, Line, Sizes};
 use super::words::fitted;
 
 fn any_sheet() -> impl Strategy<Value = (Vec<Line>, Sizes)> {
@@ -17,7 +17,7 @@ fn any_sheet() -> impl Strategy<Value = (Vec<Line>, Sizes)> {
 }
 
 /// Left, right, top and bottom of all boxes and all words.
-fn areas(plan: &Plan, sizes: &Sizes) -> Vec<(String, [f64; 4])> {
+fn areas(plan: &Layout, sizes: &Sizes) -> Vec<(String, [f64; 4])> {
     let area = |middle: f64, top: f64, (width, height): (f64, f64)| {
         [middle - width / 2.0, middle + width / 2.0, top, top + height]
     };

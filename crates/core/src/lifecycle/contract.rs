@@ -156,7 +156,7 @@ pub enum Writer {
 
 /// One row of the contract, for lint and for the generated reference.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule<T> {
+pub struct ContractRow<T> {
     pub item: T,
     pub name: &'static str,
     /// How sources from before the rename spell it.
@@ -180,7 +180,7 @@ macro_rules! contract {
         pub enum $Item { $(#[doc = $about] $Variant,)+ }
 
         impl $Item {
-            pub const RULES: &'static [Rule<Self>] = &[$(Rule {
+            pub const RULES: &'static [ContractRow<Self>] = &[$(ContractRow {
                 item: Self::$Variant,
                 name: $name,
                 former: contract!(@former $($former)?),
@@ -190,7 +190,7 @@ macro_rules! contract {
             },)+];
 
             #[must_use]
-            pub fn rule(self) -> &'static Rule<Self> {
+            pub fn rule(self) -> &'static ContractRow<Self> {
                 &Self::RULES[self as usize]
             }
 

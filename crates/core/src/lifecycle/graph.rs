@@ -10,7 +10,7 @@ use super::{
     Counter, Lifecycle, RoleId, Since, State, StateId, StateKind, Transition, TransitionTarget,
     state_id,
 };
-use crate::draw::{Edge, Graph, Node, Shape};
+use crate::draw::{Graph, GraphEdge, GraphNode, Shape};
 
 const LEGEND: &[&str] = &[
     "A line with words leads on. A row in a box is another way out, named by where it leads.",
@@ -33,13 +33,13 @@ pub fn graph(lifecycle: &Lifecycle, current: Option<StateId>) -> Graph {
     }
 }
 
-fn node(lifecycle: &Lifecycle, state: &State, id: StateId, current: Option<StateId>) -> Node {
+fn node(lifecycle: &Lifecycle, state: &State, id: StateId, current: Option<StateId>) -> GraphNode {
     let is_current = current == Some(id);
     // A state that is called like a group is drawn in it.
     let names_group =
         || lifecycle.states.iter().any(|other| other.group.as_ref() == Some(&state.name));
     let group = state.group.clone().or_else(|| names_group().then(|| state.name.clone()));
-    Node {
+    GraphNode {
         name: state.name.clone(),
         lines: vec![duty(state)],
         title: title(state, is_current),
@@ -85,11 +85,11 @@ struct Cause {
 /// Parallel transitions, by where they lead, in the order in which the file first names each.
 #[derive(Default)]
 struct Merge {
-    edges: Vec<(Edge, Vec<Cause>)>,
+    edges: Vec<(GraphEdge, Vec<Cause>)>,
     edge_of: HashMap<(usize, Option<usize>), usize>,
 }
 
-fn edges(lifecycle: &Lifecycle) -> Vec<Edge> {
+fn edges(lifecycle: &Lifecycle) -> Vec<GraphEdge> {
     let mut merge = Merge::default();
     for transition in &lifecycle.transitions {
         let target = match transition.to {
@@ -104,7 +104,7 @@ fn edges(lifecycle: &Lifecycle) -> Vec<Edge> {
             }
         }
     }
-    let edge = |(edge, causes): (Edge, Vec<Cause>)| Edge {
+    let edge = |(edge, causes): (GraphEdge, Vec<Cause>)| GraphEdge {
         words: causes.iter().map(text).collect(),
         ..edge
     };
@@ -116,7 +116,8 @@ impl Merge {
         let (from, to) = (usize::from(from.0), to.map(|to| usize::from(to.0)));
         let edge = *self.edge_of.entry((from, to)).or_insert(self.edges.len());
         if edge == self.edges.len() {
-            self.edges.push((Edge { from, to, is_back: false, words: Vec::new() }, Vec::new()));
+            self.edges
+                .push((GraphEdge { from, to, is_back: false, words: Vec::new() }, Vec::new()));
         }
         let causes = &mut self.edges[edge].1;
         match causes.iter_mut().find(|known| known.what == cause.what) {

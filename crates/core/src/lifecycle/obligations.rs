@@ -1,7 +1,9 @@
 //! Proofs that a lifecycle and the program keep their contract, both ways: what the purpose demands
 //! is there, and what the lifecycle leaves to the system is something that the program does.
 
-use super::contract::{CounterName, Field, FiredBy, Purpose, Rule, SettingName, Trigger, Writer};
+use super::contract::{
+    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger, Writer,
+};
 use super::expr::Type;
 use super::problem::Problem;
 use super::prove::{Proof, routes};
@@ -234,9 +236,9 @@ impl Proof<'_> {
 }
 
 fn demanded<T>(
-    rules: &'static [Rule<T>],
+    rules: &'static [ContractRow<T>],
     purpose: Purpose,
-) -> impl Iterator<Item = &'static Rule<T>> {
+) -> impl Iterator<Item = &'static ContractRow<T>> {
     rules.iter().filter(move |rule| rule.demanded_by.contains(&purpose))
 }
 

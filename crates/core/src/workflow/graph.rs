@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::links::Links;
 use super::{ABORT, DONE, Gate, Need, Step, Workflow};
-use crate::draw::{Edge, Graph, Node, Shape};
+use crate::draw::{Graph, GraphEdge, GraphNode, Shape};
 use crate::lifecycle::StateKind;
 
 /// The status of each step, by its id.
@@ -67,8 +67,8 @@ pub fn graph(flow: &Workflow, marks: &StepMarks) -> Graph {
 
 #[derive(Default)]
 struct Net {
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
+    nodes: Vec<GraphNode>,
+    edges: Vec<GraphEdge>,
 }
 
 impl Net {
@@ -111,14 +111,14 @@ impl Net {
         net
     }
 
-    fn add(&mut self, node: Node) -> usize {
+    fn add(&mut self, node: GraphNode) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
 
     fn add_edge(&mut self, from: usize, to: usize, word: Option<&str>) {
         let words = word.map(str::to_owned).into_iter().collect();
-        self.edges.push(Edge { from, to: Some(to), is_back: false, words });
+        self.edges.push(GraphEdge { from, to: Some(to), is_back: false, words });
     }
 
     fn add_other_workflows(&mut self, flow: &Workflow, steps: &[usize]) {
@@ -144,17 +144,20 @@ impl Net {
     ) {
         let (Some(to), Some(gate)) = (to, &step.gate) else { return };
         let word = format!("{} ≤ {}", reason.unwrap_or("fail"), gate.max_retries);
-        let is_same = |edge: &&mut Edge| edge.is_back && edge.from == from && edge.to == Some(to);
+        let is_same =
+            |edge: &&mut GraphEdge| edge.is_back && edge.from == from && edge.to == Some(to);
         match self.edges.iter_mut().rev().find(is_same) {
             Some(edge) => edge.words.push(word),
-            None => self.edges.push(Edge { from, to: Some(to), is_back: true, words: vec![word] }),
+            None => {
+                self.edges.push(GraphEdge { from, to: Some(to), is_back: true, words: vec![word] })
+            }
         }
     }
 }
 
-fn node(name: &str, title: String, shape: Shape, kind: StateKind, lines: &[&str]) -> Node {
+fn node(name: &str, title: String, shape: Shape, kind: StateKind, lines: &[&str]) -> GraphNode {
     let lines = lines.iter().filter(|line| !line.is_empty()).map(|line| (*line).to_owned());
-    Node {
+    GraphNode {
         name: name.to_owned(),
         lines: lines.collect(),
         title,
@@ -167,17 +170,17 @@ fn node(name: &str, title: String, shape: Shape, kind: StateKind, lines: &[&str]
     }
 }
 
-fn step_node(step: &Step, mark: Option<&StepMark>) -> Node {
+fn step_node(step: &Step, mark: Option<&StepMark>) -> GraphNode {
     let status = mark.map(StepMark::text).unwrap_or_default();
     let dot = if mark.is_some() { ". " } else { "" };
     let title = format!("Step {}: {}, by {}{dot}{status}", step.id, step.name, step.role);
     let kind = mark.map_or(StateKind::Queued, |mark| mark.kind);
     let lines = [&*step.name, &step.role, &status];
-    Node { has_sign: mark.is_some(), ..node(&step.id, title, Shape::Box, kind, &lines) }
+    GraphNode { has_sign: mark.is_some(), ..node(&step.id, title, Shape::Box, kind, &lines) }
 }
 
 /// A gate shows the status of its step while the step is there.
-fn gate_node(gate: &Gate, mark: Option<&StepMark>) -> Node {
+fn gate_node(gate: &Gate, mark: Option<&StepMark>) -> GraphNode {
     let mark = mark.filter(|mark| mark.is_at_gate());
     let (level, limit) = (gate.level.as_str(), gate.max_retries);
     let title = format!("Gate {}: {}, level {level}, max_retries {limit}", gate.id, gate.name);
@@ -189,16 +192,16 @@ fn gate_node(gate: &Gate, mark: Option<&StepMark>) -> Node {
         line = format!("{line} · {}", mark.word());
     }
     let kind = mark.map_or(StateKind::Parked, |mark| mark.kind);
-    Node { has_sign: mark.is_some(), ..node(&gate.id, title, Shape::Gate, kind, &[&line]) }
+    GraphNode { has_sign: mark.is_some(), ..node(&gate.id, title, Shape::Gate, kind, &[&line]) }
 }
 
-fn elsewhere_node(workflow: &str, step: &str) -> Node {
+fn elsewhere_node(workflow: &str, step: &str) -> GraphNode {
     let title = format!("Step {step} of the workflow {workflow}");
     node(step, title, Shape::Elsewhere, StateKind::Parked, &[&format!("of {workflow}")])
 }
 
 /// While steps are running, its colour must not say that the end is reached.
-fn done_node(flow: &Workflow, marks: &StepMarks) -> Node {
+fn done_node(flow: &Workflow, marks: &StepMarks) -> GraphNode {
     let has_passed = |step: &Step| marks.get(&step.id).is_some_and(|m| m.kind == StateKind::Done);
     let title = "The end: every step has passed".to_owned();
     let (kind, line) = if marks.is_empty() || flow.steps.iter().all(has_passed) {
@@ -209,7 +212,7 @@ fn done_node(flow: &Workflow, marks: &StepMarks) -> Node {
     node(DONE, title, Shape::End, kind, &[line])
 }
 
-fn abort_node() -> Node {
+fn abort_node() -> GraphNode {
     let title = "The end: the workflow is aborted".to_owned();
     node(ABORT, title, Shape::End, StateKind::Cancelled, &["aborted"])
 }

@@ -18,7 +18,7 @@ use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::ops::decisions::{
     self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
 };
-use crate::ops::problem::Problem;
+use crate::ops::error_report::ErrorReport;
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
 use crate::ops::{OpsError, Session};
@@ -218,7 +218,7 @@ fn answer_several(
 }
 
 fn refusal(symbols: Symbols, which: DecisionRef, error: &OpsError) -> (Sorted<Answer>, String) {
-    let problem = Problem::from(error);
+    let problem = ErrorReport::from(error);
     let (message, code) = (sanitize(&problem.message), problem.code.as_str());
     let text = format!("{} {which}  {message} ({code})\n", symbols.success(false));
     let document =

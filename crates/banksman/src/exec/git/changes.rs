@@ -13,7 +13,7 @@ pub const SUBMODULE_MODE: &str = "160000";
 const GONE_MODE: &str = "000000";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ChangedPath {
     pub path: Vec<u8>,
     /// After the change; all zeros for a deleted path.
     pub mode: String,
@@ -23,7 +23,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diff {
     /// Contains both names of a renamed or copied file.
-    pub list: Vec<Change>,
+    pub list: Vec<ChangedPath>,
     pub files: u32,
     pub insertions: u32,
     pub deletions: u32,
@@ -55,7 +55,7 @@ fn read_entry(changes: &mut Diff, entry: &str) {
     let (Some(mode), Some(object)) = (facts.get(1), facts.get(3)) else { return };
     let paths: Vec<&str> = parts.collect();
     let Some((now, before)) = paths.split_last() else { return };
-    let change = |path: &str, mode: &str| Change {
+    let change = |path: &str, mode: &str| ChangedPath {
         path: unquote(path),
         mode: mode.to_owned(),
         object: (*object).to_owned(),
@@ -88,7 +88,7 @@ mod tests {
         let mut changes = Diff::default();
         read_entry(&mut changes, "100644 120000 aa bb R090\told\t\"n\\303\\244\"");
         read_totals(&mut changes, " 1 file changed, 2 insertions(+), 1 deletion(-)");
-        let side = |path: &[u8], mode: &str| Change {
+        let side = |path: &[u8], mode: &str| ChangedPath {
             path: path.to_vec(),
             mode: mode.to_owned(),
             object: "bb".to_owned(),

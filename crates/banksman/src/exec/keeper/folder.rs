@@ -71,12 +71,12 @@ impl JobFolder {
         self.0.join("work")
     }
 
-    pub fn plan(&self) -> Result<Option<JobSpec>, FileError> {
-        read_json(&self.0.join("plan.json"))
+    pub fn spec(&self) -> Result<Option<JobSpec>, FileError> {
+        self.read_renamed("job.json", "plan.json")
     }
 
-    pub fn write_plan(&self, plan: &JobSpec) -> Result<(), FileError> {
-        replace(&self.0.join("plan.json"), &json(plan))
+    pub fn write_spec(&self, spec: &JobSpec) -> Result<(), FileError> {
+        replace(&self.0.join("job.json"), &json(spec))
     }
 
     pub fn begun(&self) -> Result<Option<KeeperStart>, FileError> {
@@ -88,11 +88,23 @@ impl JobFolder {
     }
 
     pub fn heartbeat(&self) -> Result<Option<KeeperStatus>, FileError> {
-        read_json(&self.0.join("beat.json"))
+        self.read_renamed("heartbeat.json", "beat.json")
     }
 
     pub fn write_heartbeat(&self, heartbeat: &KeeperStatus) -> Result<(), FileError> {
-        replace(&self.0.join("beat.json"), &json(heartbeat))
+        replace(&self.0.join("heartbeat.json"), &json(heartbeat))
+    }
+
+    /// A job that an earlier build started has the former name.
+    fn read_renamed<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        former: &str,
+    ) -> Result<Option<T>, FileError> {
+        match read_json(&self.0.join(name))? {
+            None => read_json(&self.0.join(former)),
+            found => Ok(found),
+        }
     }
 
     pub fn stop(&self) -> Result<Option<StopRequest>, FileError> {

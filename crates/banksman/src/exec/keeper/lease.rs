@@ -27,12 +27,12 @@ pub(super) enum LeaseState {
     Lost,
 }
 
-struct Renewal {
+struct RenewalProcess {
     child: Child,
     tails: OutputTails,
 }
 
-pub(super) struct Lease {
+pub(super) struct LeaseRenewal {
     command: Vec<String>,
     ttl: Duration,
     /// Kept free before the expiry, for the agent's grace period and for clock differences.
@@ -47,11 +47,11 @@ pub(super) struct Lease {
     next: Moment,
     tried_at: Moment,
     is_unconfirmed: bool,
-    renewal: Option<Renewal>,
+    renewal: Option<RenewalProcess>,
     state: LeaseState,
 }
 
-impl Lease {
+impl LeaseRenewal {
     pub(super) fn new(config: &LeaseConfig, limits: &RunLimits, now: Moment) -> Self {
         let ttl = millis(config.ttl_ms);
         // A grace period longer than the lease must not use it up.
@@ -142,14 +142,15 @@ impl Lease {
         let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
         match Child::start_own(&self.command, more) {
             Ok(child) => {
-                self.renewal = Some(Renewal { child, tails: OutputTails::new(ANSWER_BYTES) });
+                self.renewal =
+                    Some(RenewalProcess { child, tails: OutputTails::new(ANSWER_BYTES) });
             }
             Err(error) => self.failed(now, &format!("the command did not start: {error}")),
         }
     }
 
     fn collect_answer(&mut self, now: Moment) {
-        let Some(Renewal { child, tails }) = &mut self.renewal else { return };
+        let Some(RenewalProcess { child, tails }) = &mut self.renewal else { return };
         child.read(&mut [0; 1024], 4, &mut |side, bytes| tails.push(side, bytes));
         let Some(exit) = child.exit else {
             if now >= self.tried_at + self.ttl / 3 {
@@ -158,7 +159,7 @@ impl Lease {
             }
             return;
         };
-        if let Some(Renewal { tails, .. }) = self.renewal.take() {
+        if let Some(RenewalProcess { tails, .. }) = self.renewal.take() {
             let took = now.saturating_duration_since(self.tried_at);
             self.handle_answer(&tails.into_output(exit, false, took), now);
         }

@@ -25,8 +25,8 @@ use super::super::worktree::NotPrepared;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::heartbeat::Stage;
-use super::lease::{Lease, millis};
-use super::turn::{Logs, Turn};
+use super::lease::{LeaseRenewal, millis};
+use super::turn::{AgentTurn, Logs};
 use super::watch::POLL_INTERVAL;
 use crate::clock;
 
@@ -236,7 +236,9 @@ impl Keeper {
     pub(super) fn confirm_lease(&mut self) -> Result<(), EndCause> {
         // An interruption is kept in `interrupt`, which the loop looks at.
         drop(self.tick(clock::monotonic()));
-        while self.interrupt.is_none() && self.lease.as_ref().is_some_and(Lease::is_unconfirmed) {
+        while self.interrupt.is_none()
+            && self.lease.as_ref().is_some_and(LeaseRenewal::is_unconfirmed)
+        {
             self.pause(POLL_INTERVAL);
         }
         self.check_interrupt()
@@ -260,7 +262,7 @@ impl Keeper {
         let mut was_corrected = false;
         loop {
             let spent = self.receipt.reading.as_ref().map(AgentUsage::of).unwrap_or_default();
-            let turn = Turn {
+            let turn = AgentTurn {
                 setup: &work.setup,
                 ask: &ask,
                 before: work.before.plus(spent),
@@ -329,7 +331,7 @@ impl Keeper {
             cost_micros: None,
             ..self.plan.limits.clone()
         };
-        let turn = Turn {
+        let turn = AgentTurn {
             setup: &evaluator.setup,
             ask: &ask,
             before: AgentUsage::default(),

@@ -43,7 +43,7 @@ impl Logs {
     }
 }
 
-pub(super) struct Turn<'a> {
+pub(super) struct AgentTurn<'a> {
     pub(super) setup: &'a AgentSetup,
     pub(super) ask: &'a AgentRequest,
     pub(super) before: AgentUsage,
@@ -57,7 +57,7 @@ impl Keeper {
     /// Runs the agent to its end. The error says why it did not start.
     pub(super) fn turn(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &AgentTurn<'_>,
         logs: &mut Logs,
     ) -> Result<(ChildOutcome, StreamSummary), String> {
         let launch = agent::launch(turn.setup, &self.with_tool_folder(turn.ask));
@@ -102,7 +102,7 @@ impl Keeper {
         text.replace(FOLDER, &self.folder.path().to_string_lossy())
     }
 
-    fn launch(&self, launch: &Launch, turn: &Turn<'_>) -> Result<Child, String> {
+    fn launch(&self, launch: &Launch, turn: &AgentTurn<'_>) -> Result<Child, String> {
         let fill_folder = |text: &String| self.fill_folder(text);
         for (name, text) in &launch.files {
             self.folder.write_file(name, &fill_folder(text)).map_err(|error| {

@@ -16,7 +16,7 @@ use super::super::process::child::{Child, Side, reap};
 use super::Keeper;
 use super::cgroup::Cgroup;
 use super::heartbeat::KeeperStatus;
-use super::lease::{Lease, LeaseState, millis};
+use super::lease::{LeaseRenewal, LeaseState, millis};
 use super::tree::{self, Process};
 use crate::clock;
 
@@ -275,7 +275,7 @@ impl Keeper {
     }
 
     fn renewal_pid(&self) -> Option<Pid> {
-        self.lease.as_ref().and_then(Lease::pid)
+        self.lease.as_ref().and_then(LeaseRenewal::pid)
     }
 
     /// Whether another run may have started already.
@@ -342,13 +342,13 @@ impl Keeper {
             self.lease
                 .as_ref()
                 .filter(|lease| lease.state() == LeaseState::Valid)
-                .map(Lease::due_at),
+                .map(LeaseRenewal::due_at),
             self.heartbeat.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
         let timeout = until.saturating_duration_since(clock::monotonic());
         let timeout = Timespec::try_from(timeout).expect("a tick fits");
-        let renewal_pid = self.lease.as_ref().and_then(Lease::readable);
+        let renewal_pid = self.lease.as_ref().and_then(LeaseRenewal::readable);
         let readable = child.into_iter().chain(renewal_pid).flat_map(Child::readable);
         let mut fds: Vec<PollFd<'_>> =
             readable.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();

@@ -228,7 +228,7 @@ impl Site for LocalSite {
         if !may_begin() {
             return Ok(());
         }
-        folder.write_plan(plan)?;
+        folder.write_spec(plan)?;
         self.start_keeper(job, &folder, lock)
     }
 

@@ -39,7 +39,7 @@ pub struct TaskWorktree {
 
 /// A mark, or the note of a worktree that a process is, or was, about to create.
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct MarkFile {
     task: String,
     /// The path that its locks are named after; the record may spell it differently.
     worktree: PathBuf,
@@ -53,7 +53,7 @@ struct Note {
     branch: String,
 }
 
-impl Note {
+impl MarkFile {
     fn write(workspace: &Workspace, path: &Path) -> io::Result<()> {
         let Workspace { task, worktree, spare, repo, branch, .. } = workspace.clone();
         let note = serde_json::to_string(&Self { task, worktree, spare, repo, branch })?;
@@ -72,7 +72,7 @@ fn intent_of(Workspace { task, worktree, spare, .. }: &Workspace) -> PathBuf {
 /// Records a worktree that is about to be created.
 pub(super) fn record_intent(workspace: &Workspace) -> io::Result<()> {
     fs::create_dir_all(workspace.spare.join(INTENTS))?;
-    Note::write(workspace, &intent_of(workspace))
+    MarkFile::write(workspace, &intent_of(workspace))
 }
 
 /// Removes that note: the worktree has its mark, or is gone.
@@ -82,7 +82,7 @@ pub(super) fn remove_intent(workspace: &Workspace) -> io::Result<()> {
 
 /// Writes the mark for the worktree of this record.
 pub(super) fn write(record: &Path, workspace: &Workspace) -> io::Result<()> {
-    Note::write(workspace, &record.join(MARK))
+    MarkFile::write(workspace, &record.join(MARK))
 }
 
 /// Removes the mark from a worktree that is about to serve another task.
@@ -113,7 +113,7 @@ fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
     let records = link::common_folder(repo).and_then(|common| link::records(&common));
     let Ok(spare) = spare_folder(home).canonicalize() else { return Vec::new() };
     let of_task = |(record, dot_git): (PathBuf, PathBuf)| {
-        let note = Note::read(&record.join(MARK))?;
+        let note = MarkFile::read(&record.join(MARK))?;
         let folder = dot_git.parent()?;
         let is_ours = note.spare.canonicalize().ok()? == spare && !folder.starts_with(&spare);
         let is_there = is_worktree(folder);
@@ -128,9 +128,9 @@ fn marked(home: &Path, repo: &Path) -> Vec<TaskWorktree> {
 /// Worktrees that were about to be created and exist, although their record has no mark.
 fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
     let read = |entry: fs::DirEntry| {
-        let intent = Note::read(&entry.path())?;
+        let intent = MarkFile::read(&entry.path())?;
         let is_it = is_intended(&intent)?;
-        let Note { task, worktree, repo, .. } = intent;
+        let MarkFile { task, worktree, repo, .. } = intent;
         let task = task.parse().ok()?;
         is_it.then_some(TaskWorktree { task, path: worktree, repo: Some(repo) })
     };
@@ -141,7 +141,7 @@ fn intended(home: &Path) -> io::Result<Vec<TaskWorktree>> {
 
 /// Whether the worktree is the intended one: a person may have created another one there since, on
 /// their own branch.
-fn is_intended(Note { worktree, repo, branch, .. }: &Note) -> Option<bool> {
+fn is_intended(MarkFile { worktree, repo, branch, .. }: &MarkFile) -> Option<bool> {
     let record = link::record_named_in(&worktree.join(".git")).ok()?.canonicalize().ok()?;
     let is_of_repo = record.starts_with(link::common_folder(repo).ok()?);
     let head = link::read_small(&record.join("HEAD")).unwrap_or_default();

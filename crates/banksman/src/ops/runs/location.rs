@@ -30,7 +30,7 @@ impl RunLocation {
     pub fn of(session: &Session, agents: &Agents, run: RunId) -> Result<Self, OpsError> {
         let past = super::past(session, run)?;
         let folder = super::folder(agents, run, &past)?;
-        let plan = folder.plan()?;
+        let plan = folder.spec()?;
         let is_alive = folder.is_locked()?;
         let begun = folder.begun()?.filter(|_| is_alive);
         let heartbeat = folder.heartbeat()?.filter(|_| is_alive);

@@ -130,7 +130,7 @@ impl<'t, E: From<OpsError>> LogReader<'t, E> {
     ) -> Result<Self, OpsError> {
         let files = match view {
             LogView::Events => {
-                let plan = folder.plan()?;
+                let plan = folder.spec()?;
                 let work = plan.as_ref().and_then(JobSpec::agent);
                 let reader = work.map(|work| reader(work.setup.kind, work.before));
                 vec![(OUT, SourceKind::Events(reader)), (REPORTS, SourceKind::Reports)]

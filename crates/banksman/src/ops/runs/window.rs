@@ -8,7 +8,7 @@ use crate::config::{Config, EnvVars, Windows};
 use crate::exec::process::PlainRunner;
 use crate::exec::window::{self, WindowHost};
 use crate::ops::OpsError;
-use crate::ops::problem::Hint;
+use crate::ops::error_report::Hint;
 use crate::store::conn::Target;
 
 /// The terminal that opens windows for runs, if the settings ask for any.

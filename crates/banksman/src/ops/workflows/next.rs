@@ -101,7 +101,7 @@ struct Looked<'a> {
 }
 
 /// What is to be done, in words, the words for whoever does it, and what to type then.
-type Task = (NextActionKind, String, Option<String>, Vec<String>);
+type Instruction = (NextActionKind, String, Option<String>, Vec<String>);
 
 impl Looked<'_> {
     fn todo(&self) -> Option<NextAction> {
@@ -117,7 +117,7 @@ impl Looked<'_> {
         })
     }
 
-    fn task(&self) -> Option<Task> {
+    fn task(&self) -> Option<Instruction> {
         let wait = |what: &str| Some((NextActionKind::Wait, what.to_owned(), None, Vec::new()));
         if is_manual_step(self.stored) || awaits_manual_step(self.stored) {
             return Some(self.to_do());
@@ -165,7 +165,7 @@ impl Looked<'_> {
         }
     }
 
-    fn to_do(&self) -> Task {
+    fn to_do(&self) -> Instruction {
         let signal = signal(&self.spec.signal);
         let between = if signal.is_empty() { "" } else { "\n" };
         let found = check_findings(self.stored.text(Field::Diagnostic).unwrap_or_default());
@@ -174,7 +174,7 @@ impl Looked<'_> {
         (NextActionKind::Do, launch_words(self.spec), Some(words), report)
     }
 
-    fn to_decide(&self) -> Task {
+    fn to_decide(&self) -> Instruction {
         if let Some(at) = veto_ends(self.stored) {
             let what = format!(
                 "an agent let it pass; a person may say no until {at}, then it goes on by itself"
@@ -192,7 +192,7 @@ impl Looked<'_> {
         (NextActionKind::Decide, what, Some(self.assignment()), self.verdicts(""))
     }
 
-    fn to_review(&self) -> Task {
+    fn to_review(&self) -> Instruction {
         let reviewers = self.spec.gate.as_ref().map_or(&[][..], |gate| &gate.reviewers);
         let what = match reviewers {
             [] => "judge it".to_owned(),

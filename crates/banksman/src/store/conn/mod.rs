@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use error::{Cause, DbError};
 pub use migrate::Migration;
 pub use target::Target;
-pub use value::{FromValue, Row, Value};
+pub use value::{FromValue, Row, SqlValue};
 pub use wake::{Waited, WakeMark};
 
 type Result<T, E = DbError> = std::result::Result<T, E>;
@@ -57,11 +57,11 @@ enum Access {
 /// while it runs, so it locks (`FOR UPDATE`) or guards (`WHERE version = …`) what it decides on.
 pub trait Conn {
     /// Runs a statement and returns its rows. It sees earlier writes of the same transaction.
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>>;
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>>;
 
     /// Runs a statement without returning rows. The driver may delay it until the next query or the
     /// commit, so its error may come from there.
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()>;
+    fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()>;
 
     /// Wakes waiters after the transaction is committed, never before.
     fn notify(&mut self);

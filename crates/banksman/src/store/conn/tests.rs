@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Conn, Db, DbError, Migration, Options, Target, Value, Waited};
+use super::{Conn, Db, DbError, Migration, Options, SqlValue, Target, Waited};
 
 /// Longer than any slow machine needs; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -164,7 +164,7 @@ impl From<DbError> for StoreError {
 }
 
 fn add(conn: &mut dyn Conn, name: &str) -> Result<(), DbError> {
-    conn.write(ADD, &[name.into(), Value::Null, Value::Null])
+    conn.write(ADD, &[name.into(), SqlValue::Null, SqlValue::Null])
 }
 
 fn add_alone(db: &Db, name: &'static str) -> Result<(), DbError> {

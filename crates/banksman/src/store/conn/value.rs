@@ -11,14 +11,14 @@ use super::error::DbError;
 
 /// A parameter or a column's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SqlValue {
     Null,
     Int(i64),
     Text(String),
     Blob(Vec<u8>),
 }
 
-impl Value {
+impl SqlValue {
     fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -39,49 +39,49 @@ impl Value {
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SqlValue {
     fn from(number: i64) -> Self {
         Self::Int(number)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for SqlValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<&String> for Value {
+impl From<&String> for SqlValue {
     fn from(text: &String) -> Self {
         Self::Text(text.clone())
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SqlValue {
     fn from(flag: bool) -> Self {
         Self::Int(flag.into())
     }
 }
 
-impl From<u32> for Value {
+impl From<u32> for SqlValue {
     fn from(number: u32) -> Self {
         Self::Int(number.into())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for SqlValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<Vec<u8>> for Value {
+impl From<Vec<u8>> for SqlValue {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Blob(bytes)
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<SqlValue>> From<Option<T>> for SqlValue {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
@@ -93,14 +93,14 @@ pub trait FromValue<'r>: Sized {
     const KIND: &'static str;
 
     /// `None` if the value is of another kind.
-    fn from_value(value: &'r Value) -> Option<Self>;
+    fn from_value(value: &'r SqlValue) -> Option<Self>;
 }
 
 impl<'r, T: FromValue<'r>> FromValue<'r> for Option<T> {
     const KIND: &'static str = T::KIND;
 
-    fn from_value(value: &'r Value) -> Option<Self> {
-        if *value == Value::Null { Some(None) } else { T::from_value(value).map(Some) }
+    fn from_value(value: &'r SqlValue) -> Option<Self> {
+        if *value == SqlValue::Null { Some(None) } else { T::from_value(value).map(Some) }
     }
 }
 
@@ -110,8 +110,8 @@ macro_rules! read_as {
         impl<'r> FromValue<'r> for $type {
             const KIND: &'static str = $kind;
 
-            fn from_value(value: &'r Value) -> Option<Self> {
-                if let Value::$variant($inner) = value { Some($read) } else { None }
+            fn from_value(value: &'r SqlValue) -> Option<Self> {
+                if let SqlValue::$variant($inner) = value { Some($read) } else { None }
             }
         }
     )*};
@@ -129,12 +129,12 @@ read_as! {
 /// One row of a result. Columns count from zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    values: Vec<Value>,
+    values: Vec<SqlValue>,
     columns: Arc<[String]>,
 }
 
 impl Row {
-    pub(super) fn new(values: Vec<Value>, columns: Arc<[String]>) -> Self {
+    pub(super) fn new(values: Vec<SqlValue>, columns: Arc<[String]>) -> Self {
         Self { values, columns }
     }
 
@@ -162,7 +162,7 @@ impl Row {
         DbError::Column {
             column: self.columns.get(index).cloned().unwrap_or_else(|| format!("number {index}")),
             wanted,
-            found: self.values.get(index).map_or("no such column", Value::kind),
+            found: self.values.get(index).map_or("no such column", SqlValue::kind),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use banksman_core::lifecycle::contract::{
-    CounterName, Field, FiredBy, Purpose, Rule, SettingName, Trigger, Writer,
+    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger, Writer,
 };
 use serde_json::Value;
 
@@ -148,7 +148,7 @@ fn the_contract_of_lifecycles() {
 fn section<T: Copy>(
     title: &str,
     column: &str,
-    rules: &[Rule<T>],
+    rules: &[ContractRow<T>],
     detail: impl Fn(T) -> String,
 ) -> String {
     let mut table = format!(

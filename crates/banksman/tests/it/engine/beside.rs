@@ -50,7 +50,7 @@ fn with_a_task() -> Harness {
 
 fn assert_its_token_is_known(harness: &Harness) {
     let store = harness.open();
-    let plan = fs::read(harness.home(NODE).join(format!("runs/{RUN}/plan.json"))).expect("a plan");
+    let plan = fs::read(harness.home(NODE).join(format!("runs/{RUN}/job.json"))).expect("a plan");
     let plan: Value = serde_json::from_slice(&plan).expect("a document");
     let token = plan["env"]["BANKSMAN_TOKEN"].as_str().expect("a token");
     let known = store.run_of_token(&Sha256::digest(token)).expect("readable");

@@ -79,7 +79,7 @@ fn a_beginning_that_was_cut_short_is_made_good() {
     fs::create_dir_all(folder.path()).unwrap();
     drop(folder.try_lock().unwrap().expect("nobody has it"));
     assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
-    folder.write_plan(&plan("r1.1", "exit 1")).unwrap();
+    folder.write_spec(&plan("r1.1", "exit 1")).unwrap();
     fs::write(folder.path().join("plan.1.draft"), "{\"job\":").unwrap();
     assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Absent);
     assert_eq!(world.run(&plan("r1.1", SUCCESS)).exit.expect("an exit").code, Some(0));
@@ -90,7 +90,7 @@ fn a_keeper_without_the_lock_does_nothing() {
     let world = World::new();
     let folder = world.folder("r1.1");
     fs::create_dir_all(folder.path()).unwrap();
-    folder.write_plan(&plan("r1.1", SUCCESS)).unwrap();
+    folder.write_spec(&plan("r1.1", SUCCESS)).unwrap();
     let keeper = || {
         let mut keeper = Command::new(PROGRAM);
         keeper.arg("keeper").arg(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -115,7 +115,7 @@ fn two_keepers_that_race_for_one_lock_are_one() {
         fs::create_dir_all(folder.path()).unwrap();
         let starts = world.path(&format!("starts{round}"));
         folder
-            .write_plan(&plan(&name, &format!("echo start >> {}; {SUCCESS}", starts.display())))
+            .write_spec(&plan(&name, &format!("echo start >> {}; {SUCCESS}", starts.display())))
             .unwrap();
         let lock = || {
             fs::File::options().create(true).append(true).open(folder.path().join("lock")).unwrap()

@@ -25,7 +25,7 @@ fn moment(round: u64, most: Duration) -> Duration {
 fn start(folder: &JobFolder, plan: &JobSpec) -> Child {
     fs::create_dir_all(folder.path()).unwrap();
     let lock = folder.try_lock().unwrap().expect("nobody has it");
-    folder.write_plan(plan).unwrap();
+    folder.write_spec(plan).unwrap();
     let mut command = Command::new(PROGRAM);
     command.arg("keeper").arg(folder.path()).stdin(lock).stderr(Stdio::null());
     command.spawn().unwrap()

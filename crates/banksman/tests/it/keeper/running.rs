@@ -218,7 +218,7 @@ fn a_plan_that_cannot_be_understood_ends_the_job() {
     let folder = world.folder("r1.1");
     fs::create_dir_all(folder.path()).unwrap();
     let lock = folder.try_lock().unwrap().expect("nobody has it");
-    fs::write(folder.path().join("plan.json"), r#"{"job":"r1.1","from":"a later version"}"#)
+    fs::write(folder.path().join("job.json"), r#"{"job":"r1.1","from":"a later version"}"#)
         .unwrap();
     let mut keeper = Command::new(PROGRAM);
     let status = keeper.arg("keeper").arg(folder.path()).stdin(lock).status().unwrap();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::contract::{
-    AgentRole, CounterName, DrivenBy, Field, LaunchMode, Note, Rule, SettingName, Trigger,
+    AgentRole, ContractRow, CounterName, DrivenBy, Field, LaunchMode, Note, SettingName, Trigger,
 };
 
 use super::source::{SourceFile, Violation, found};
@@ -30,7 +30,7 @@ const HOMONYMS: &[(&str, &[&str], &str)] = &[
 ];
 
 fn names() -> BTreeSet<&'static str> {
-    fn of<T>(rules: &'static [Rule<T>]) -> impl Iterator<Item = &'static str> {
+    fn of<T>(rules: &'static [ContractRow<T>]) -> impl Iterator<Item = &'static str> {
         rules.iter().flat_map(|rule| [rule.name].into_iter().chain(rule.former))
     }
     let words =

@@ -7,28 +7,32 @@ use serde_json::Value;
 
 use super::parse::Operator;
 use super::shape::{is_present, number_value};
-use super::{Additive, Env, MAX_JOINED_BYTES, Node, ResolvedName, Sameness};
+use super::{Additive, CheckedExpr, Env, MAX_JOINED_BYTES, ResolvedName, Sameness};
 use crate::time::{Instant, Span};
 
-pub(super) fn eval<'a>(node: &'a Node, env: &'a dyn Env) -> Cow<'a, Value> {
+pub(super) fn eval<'a>(node: &'a CheckedExpr, env: &'a dyn Env) -> Cow<'a, Value> {
     match node {
-        Node::Literal(value) | Node::Name(ResolvedName::Constant(value)) => Cow::Borrowed(value),
-        Node::Name(name) => env.value(name),
-        Node::List(items) => {
+        CheckedExpr::Literal(value) | CheckedExpr::Name(ResolvedName::Constant(value)) => {
+            Cow::Borrowed(value)
+        }
+        CheckedExpr::Name(name) => env.value(name),
+        CheckedExpr::List(items) => {
             owned(items.iter().map(|item| eval(item, env).into_owned()).collect::<Vec<_>>())
         }
-        Node::Not(inner) => owned(!holds(inner, env)),
-        Node::All(parts) => owned(parts.iter().all(|part| holds(part, env))),
-        Node::Any(parts) => owned(parts.iter().any(|part| holds(part, env))),
-        Node::Compare { operator, same, left, right } => {
+        CheckedExpr::Not(inner) => owned(!holds(inner, env)),
+        CheckedExpr::All(parts) => owned(parts.iter().all(|part| holds(part, env))),
+        CheckedExpr::Any(parts) => owned(parts.iter().any(|part| holds(part, env))),
+        CheckedExpr::Compare { operator, same, left, right } => {
             owned(compare(*operator, *same, &eval(left, env), &eval(right, env)))
         }
-        Node::Sum { first, rest } => rest.iter().fold(eval(first, env), |so_far, (how, part)| {
-            Cow::Owned(combine(*how, &so_far, &eval(part, env)))
-        }),
-        Node::IsSet(inner) => owned(is_present(&eval(inner, env))),
-        Node::Count(inner) => owned(count(&eval(inner, env))),
-        Node::Has { list, member, value, same } => {
+        CheckedExpr::Sum { first, rest } => {
+            rest.iter().fold(eval(first, env), |so_far, (how, part)| {
+                Cow::Owned(combine(*how, &so_far, &eval(part, env)))
+            })
+        }
+        CheckedExpr::IsSet(inner) => owned(is_present(&eval(inner, env))),
+        CheckedExpr::Count(inner) => owned(count(&eval(inner, env))),
+        CheckedExpr::Has { list, member, value, same } => {
             let (list, value) = (eval(list, env), eval(value, env));
             let found = list.as_array().is_some_and(|items| {
                 items
@@ -44,7 +48,7 @@ fn owned<'a>(value: impl Into<Value>) -> Cow<'a, Value> {
     Cow::Owned(value.into())
 }
 
-fn holds(node: &Node, env: &dyn Env) -> bool {
+fn holds(node: &CheckedExpr, env: &dyn Env) -> bool {
     matches!(*eval(node, env), Value::Bool(true))
 }
 

@@ -107,7 +107,7 @@ pub trait Env {
 /// An expression whose names and types were checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
-    root: Node,
+    root: CheckedExpr,
 }
 
 impl Expr {
@@ -121,7 +121,7 @@ impl Expr {
     /// `set(field)`, as a requirement that names only a field means it.
     #[must_use]
     pub fn is_set(path: Vec<String>) -> Self {
-        Self { root: Node::IsSet(Box::new(Node::Name(ResolvedName::Field(path)))) }
+        Self { root: CheckedExpr::IsSet(Box::new(CheckedExpr::Name(ResolvedName::Field(path)))) }
     }
 
     #[must_use]
@@ -137,17 +137,17 @@ impl Expr {
 
     /// Every name that it speaks of, as often as it does.
     pub fn names(&self) -> impl Iterator<Item = &ResolvedName> {
-        self.nodes().into_iter().filter_map(Node::name)
+        self.nodes().into_iter().filter_map(CheckedExpr::name)
     }
 
     /// The fields that it compares with a text that is written out.
     #[must_use]
     pub fn fields_compared_with_text(&self) -> Vec<&[String]> {
-        self.nodes().into_iter().flat_map(Node::compared_with_text).flatten().collect()
+        self.nodes().into_iter().flat_map(CheckedExpr::compared_with_text).flatten().collect()
     }
 
     /// All nodes, in the order of the text.
-    fn nodes(&self) -> Vec<&Node> {
+    fn nodes(&self) -> Vec<&CheckedExpr> {
         let mut nodes = Vec::new();
         self.root.collect(&mut nodes);
         nodes
@@ -156,10 +156,10 @@ impl Expr {
     /// The path of the field when the expression is exactly `set(field)`.
     #[must_use]
     pub fn as_set(&self) -> Option<&[String]> {
-        let Node::IsSet(inner) = &self.root else {
+        let CheckedExpr::IsSet(inner) = &self.root else {
             return None;
         };
-        let Node::Name(ResolvedName::Field(path)) = &**inner else {
+        let CheckedExpr::Name(ResolvedName::Field(path)) = &**inner else {
             return None;
         };
         Some(path)
@@ -169,8 +169,8 @@ impl Expr {
     #[must_use]
     pub fn is_never_null(&self) -> bool {
         match &self.root {
-            Node::Literal(value) => !value.is_null(),
-            Node::Name(
+            CheckedExpr::Literal(value) => !value.is_null(),
+            CheckedExpr::Name(
                 ResolvedName::Now
                 | ResolvedName::Title
                 | ResolvedName::Tags
@@ -178,57 +178,59 @@ impl Expr {
                 | ResolvedName::Counter(_)
                 | ResolvedName::Spent(_),
             ) => true,
-            Node::Name(ResolvedName::Constant(value)) => !value.is_null(),
-            Node::Name(
+            CheckedExpr::Name(ResolvedName::Constant(value)) => !value.is_null(),
+            CheckedExpr::Name(
                 ResolvedName::Field(_)
                 | ResolvedName::ActorRole
                 | ResolvedName::ActorName
                 | ResolvedName::Outcome
                 | ResolvedName::Detail,
             ) => false,
-            Node::Sum { first, rest } => match rest.last() {
-                Some((Additive::Later, _)) => matches!(**first, Node::Name(ResolvedName::Now)),
+            CheckedExpr::Sum { first, rest } => match rest.last() {
+                Some((Additive::Later, _)) => {
+                    matches!(**first, CheckedExpr::Name(ResolvedName::Now))
+                }
                 Some((Additive::Join, _)) => true,
                 Some((Additive::Add | Additive::Subtract | Additive::AddOrJoin, _)) | None => false,
             },
-            Node::List(_)
-            | Node::Not(_)
-            | Node::All(_)
-            | Node::Any(_)
-            | Node::Compare { .. }
-            | Node::IsSet(_)
-            | Node::Count(_)
-            | Node::Has { .. } => true,
+            CheckedExpr::List(_)
+            | CheckedExpr::Not(_)
+            | CheckedExpr::All(_)
+            | CheckedExpr::Any(_)
+            | CheckedExpr::Compare { .. }
+            | CheckedExpr::IsSet(_)
+            | CheckedExpr::Count(_)
+            | CheckedExpr::Has { .. } => true,
         }
     }
 }
 
 /// The checked tree.
 #[derive(Debug, Clone, PartialEq)]
-enum Node {
+enum CheckedExpr {
     Literal(Value),
     Name(ResolvedName),
-    List(Vec<Node>),
-    Not(Box<Node>),
-    All(Vec<Node>),
-    Any(Vec<Node>),
+    List(Vec<CheckedExpr>),
+    Not(Box<CheckedExpr>),
+    All(Vec<CheckedExpr>),
+    Any(Vec<CheckedExpr>),
     /// An order needs no `same`.
     Compare {
         operator: Operator,
         same: Sameness,
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Box<CheckedExpr>,
+        right: Box<CheckedExpr>,
     },
     Sum {
-        first: Box<Node>,
-        rest: Vec<(Additive, Node)>,
+        first: Box<CheckedExpr>,
+        rest: Vec<(Additive, CheckedExpr)>,
     },
-    IsSet(Box<Node>),
-    Count(Box<Node>),
+    IsSet(Box<CheckedExpr>),
+    Count(Box<CheckedExpr>),
     Has {
-        list: Box<Node>,
+        list: Box<CheckedExpr>,
         member: String,
-        value: Box<Node>,
+        value: Box<CheckedExpr>,
         same: Sameness,
     },
 }
@@ -253,7 +255,7 @@ enum Additive {
     AddOrJoin,
 }
 
-impl Node {
+impl CheckedExpr {
     fn name(&self) -> Option<&ResolvedName> {
         if let Self::Name(name) = self { Some(name) } else { None }
     }

@@ -9,24 +9,29 @@ use serde_json::Value;
 
 use super::parse::{Form, Operator, Sign, Syntax};
 use super::shape::shortened;
-use super::{Additive, ExprError, NameScope, Node, ResolvedName, Sameness, Type};
+use super::{Additive, CheckedExpr, ExprError, NameScope, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
 /// Records are not told apart by their members.
 const RECORD: Type = Type::Record(BTreeMap::new());
 
-pub(super) fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
+pub(super) fn check(
+    syntax: &Syntax,
+    scope: &dyn NameScope,
+) -> Result<(CheckedExpr, Type), ExprError> {
     let offset = syntax.offset;
     match &syntax.form {
-        Form::Literal(value) => Ok((Node::Literal(value.clone()), literal_type(value))),
+        Form::Literal(value) => Ok((CheckedExpr::Literal(value.clone()), literal_type(value))),
         Form::Path(path) => name(path, offset, scope),
         Form::List(items) => {
             let nodes = items.iter().map(|item| Ok(check(item, scope)?.0));
-            Ok((Node::List(nodes.collect::<Result<_, ExprError>>()?), Type::List))
+            Ok((CheckedExpr::List(nodes.collect::<Result<_, ExprError>>()?), Type::List))
         }
-        Form::Not(inner) => Ok((Node::Not(Box::new(flag(inner, "not", scope)?)), Type::Flag)),
-        Form::And(parts) => Ok((Node::All(flags(parts, "and", scope)?), Type::Flag)),
-        Form::Or(parts) => Ok((Node::Any(flags(parts, "or", scope)?), Type::Flag)),
+        Form::Not(inner) => {
+            Ok((CheckedExpr::Not(Box::new(flag(inner, "not", scope)?)), Type::Flag))
+        }
+        Form::And(parts) => Ok((CheckedExpr::All(flags(parts, "and", scope)?), Type::Flag)),
+        Form::Or(parts) => Ok((CheckedExpr::Any(flags(parts, "or", scope)?), Type::Flag)),
         Form::Compare { operator, left, right } => {
             Ok((comparison(*operator, left, right, scope)?, Type::Flag))
         }
@@ -46,19 +51,27 @@ fn literal_type(value: &Value) -> Type {
     }
 }
 
-fn name(path: &str, offset: usize, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
+fn name(
+    path: &str,
+    offset: usize,
+    scope: &dyn NameScope,
+) -> Result<(CheckedExpr, Type), ExprError> {
     let parts: Vec<&str> = path.split('.').collect();
     match scope.resolve(&parts) {
-        Ok((name, value_type)) => Ok((Node::Name(name), value_type)),
+        Ok((name, value_type)) => Ok((CheckedExpr::Name(name), value_type)),
         Err(message) => Err(ExprError::new(offset, message)),
     }
 }
 
-fn flags(parts: &[Syntax], word: &str, scope: &dyn NameScope) -> Result<Vec<Node>, ExprError> {
+fn flags(
+    parts: &[Syntax],
+    word: &str,
+    scope: &dyn NameScope,
+) -> Result<Vec<CheckedExpr>, ExprError> {
     parts.iter().map(|part| flag(part, word, scope)).collect()
 }
 
-fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<Node, ExprError> {
+fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<CheckedExpr, ExprError> {
     let (node, value_type) = check(syntax, scope)?;
     if matches!(value_type, Type::Flag | Type::Any) {
         return Ok(node);
@@ -73,7 +86,7 @@ fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<Node, Expr
 /// An operand whose type is known.
 struct Operand {
     offset: usize,
-    node: Node,
+    node: CheckedExpr,
     value_type: Type,
 }
 
@@ -94,8 +107,8 @@ impl Operand {
 
     /// The text of a literal, or of a setting, which is as fixed as one.
     fn fixed_text(&self) -> Option<&str> {
-        let (Node::Literal(Value::String(text))
-        | Node::Name(ResolvedName::Constant(Value::String(text)))) = &self.node
+        let (CheckedExpr::Literal(Value::String(text))
+        | CheckedExpr::Name(ResolvedName::Constant(Value::String(text)))) = &self.node
         else {
             return None;
         };
@@ -103,7 +116,7 @@ impl Operand {
     }
 
     fn is_null(&self) -> bool {
-        matches!(self.node, Node::Literal(Value::Null))
+        matches!(self.node, CheckedExpr::Literal(Value::Null))
     }
 
     /// Whether it can be compared with a time: it is one, or a fixed text that reads as one.
@@ -122,7 +135,7 @@ fn comparison(
     left: &Syntax,
     right: &Syntax,
     scope: &dyn NameScope,
-) -> Result<Node, ExprError> {
+) -> Result<CheckedExpr, ExprError> {
     let left = Operand::check(left, scope)?;
     let (same, right) = match operator {
         Operator::In => membership(&left, right, scope)?,
@@ -134,7 +147,7 @@ fn comparison(
             (Sameness::Value, ordered(&left, right, scope)?)
         }
     };
-    Ok(Node::Compare { operator, same, left: Box::new(left.node), right: Box::new(right) })
+    Ok(CheckedExpr::Compare { operator, same, left: Box::new(left.node), right: Box::new(right) })
 }
 
 /// How two operands are compared for equality, or why they can never be equal.
@@ -171,7 +184,7 @@ fn membership(
     left: &Operand,
     right: &Syntax,
     scope: &dyn NameScope,
-) -> Result<(Sameness, Node), ExprError> {
+) -> Result<(Sameness, CheckedExpr), ExprError> {
     let timed = left.family() == Type::Time;
     let same = if timed { Sameness::Instant } else { Sameness::Value };
     if let Form::List(items) = &right.form {
@@ -181,7 +194,7 @@ fn membership(
             sameness(left, &item)?;
             nodes.push(item.node);
         }
-        return Ok((same, Node::List(nodes)));
+        return Ok((same, CheckedExpr::List(nodes)));
     }
     let right = Operand::check(right, scope)?;
     if wants(&right, &[Type::List]) {
@@ -193,7 +206,11 @@ fn membership(
 }
 
 /// The right side of an order comparison: both are numbers, or both are times.
-fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Result<Node, ExprError> {
+fn ordered(
+    left: &Operand,
+    right: &Syntax,
+    scope: &dyn NameScope,
+) -> Result<CheckedExpr, ExprError> {
     let right = Operand::check(right, scope)?;
     for side in [left, &right] {
         if side.is_null() {
@@ -233,12 +250,12 @@ fn sum(
     first: &Syntax,
     rest: &[(Sign, Syntax)],
     scope: &dyn NameScope,
-) -> Result<(Node, Type), ExprError> {
+) -> Result<(CheckedExpr, Type), ExprError> {
     let first = Operand::check(first, scope)?;
     let mut parts = Vec::with_capacity(rest.len());
     let mut so_far = Operand {
         offset: first.offset,
-        node: Node::Literal(Value::Null),
+        node: CheckedExpr::Literal(Value::Null),
         value_type: first.value_type,
     };
     for (sign, part) in rest {
@@ -250,7 +267,7 @@ fn sum(
         parts.push((how, part.node));
         so_far.value_type = value_type;
     }
-    Ok((Node::Sum { first: Box::new(first.node), rest: parts }, so_far.value_type))
+    Ok((CheckedExpr::Sum { first: Box::new(first.node), rest: parts }, so_far.value_type))
 }
 
 fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
@@ -293,9 +310,9 @@ fn call(
     arguments: &[Syntax],
     offset: usize,
     scope: &dyn NameScope,
-) -> Result<(Node, Type), ExprError> {
+) -> Result<(CheckedExpr, Type), ExprError> {
     match (function, arguments) {
-        ("set", [value]) => Ok((Node::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
+        ("set", [value]) => Ok((CheckedExpr::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
         ("count", [value]) => count(value, scope),
         ("has", [list, member, value]) => has(list, member, value, scope),
         ("set" | "count", _) => {
@@ -312,7 +329,7 @@ fn call(
     }
 }
 
-fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprError> {
+fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(CheckedExpr, Type), ExprError> {
     let value = Operand::check(value, scope)?;
     if !wants(&value, &[Type::List, Type::Text, RECORD]) {
         let found = value.value_type.describe();
@@ -320,7 +337,7 @@ fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(Node, Type), ExprErro
             value.refuse(format!("`count` wants a list, text or a record, and this is {found}"))
         );
     }
-    Ok((Node::Count(Box::new(value.node)), Type::Number))
+    Ok((CheckedExpr::Count(Box::new(value.node)), Type::Number))
 }
 
 fn has(
@@ -328,7 +345,7 @@ fn has(
     member: &Syntax,
     value: &Syntax,
     scope: &dyn NameScope,
-) -> Result<(Node, Type), ExprError> {
+) -> Result<(CheckedExpr, Type), ExprError> {
     let list = Operand::check(list, scope)?;
     if !wants(&list, &[Type::List]) {
         let found = list.value_type.describe();
@@ -341,5 +358,5 @@ fn has(
     let value = Operand::check(value, scope)?;
     let same = if value.family() == Type::Time { Sameness::Instant } else { Sameness::Value };
     let (list, member, value) = (Box::new(list.node), member.clone(), Box::new(value.node));
-    Ok((Node::Has { list, member, value, same }, Type::Flag))
+    Ok((CheckedExpr::Has { list, member, value, same }, Type::Flag))
 }

@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{Connector, Link, Step};
+use super::link::{Connector, Link, Request};
 use super::open::one_number;
 use crate::store::conn::locked;
 use crate::store::conn::wake::WakeSignal;
@@ -211,6 +211,6 @@ impl Shared {
 }
 
 fn run(link: &mut Link, sql: &str) -> Option<()> {
-    let answers = link.send(&[Step::Control(sql)]).ok()?;
+    let answers = link.send(&[Request::Control(sql)]).ok()?;
     answers.iter().all(Result::is_ok).then_some(())
 }

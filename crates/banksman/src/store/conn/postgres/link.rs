@@ -1,7 +1,7 @@
 //! One connection to PostgreSQL, driven by the thread that uses it.
 //!
 //! Each link has its own runtime that runs only inside a call, so a link needs no thread and a call
-//! is an ordinary blocking call. Several steps go out together and are answered in one round trip.
+//! is an ordinary blocking call. Several requests go out together and are answered in one round trip.
 //! A broken link must never be used again; its owner checks [`Link::is_broken`].
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub(super) struct Connector {
 }
 
 /// A request to the server.
-pub(super) enum Step<'a> {
+pub(super) enum Request<'a> {
     /// Statements without parameters or results.
     Control(&'a str),
     Prepare(&'a str),
@@ -53,7 +53,7 @@ pub(super) enum Step<'a> {
     Query(&'a Prepared, &'a Params),
 }
 
-/// The server's answer to a step.
+/// The server's answer to a request.
 pub(super) enum Reply {
     Done,
     Prepared(Statement),
@@ -139,24 +139,24 @@ impl Link {
         prepared
     }
 
-    /// Sends all steps at once and returns one answer for each. An error means that the server did
+    /// Sends all requests at once and returns one answer for each. An error means that the server did
     /// not answer.
     pub(super) fn send(
         &mut self,
-        steps: &[Step<'_>],
+        requests: &[Request<'_>],
     ) -> Result<Vec<Result<Reply, Error>>, Failure> {
-        let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(requests.len()).unwrap_or(u32::MAX);
         let limit = self.connector.statement_timeout.saturating_mul(count) + ANSWER_MARGIN;
-        self.send_within(limit, steps)
+        self.send_within(limit, requests)
     }
 
     pub(super) fn send_within(
         &mut self,
         limit: Duration,
-        steps: &[Step<'_>],
+        requests: &[Request<'_>],
     ) -> Result<Vec<Result<Reply, Error>>, Failure> {
         let Self { runtime, client, wire, .. } = self;
-        let asked = steps.iter().map(|step| ask(client, step)).collect();
+        let asked = requests.iter().map(|request| ask(client, request)).collect();
         let mut asked = pin!(all(asked));
         let answered = runtime.block_on(async {
             let answered = poll_fn(|context| {
@@ -189,18 +189,18 @@ impl Link {
     }
 }
 
-/// Turns a step into a request, which is queued when it is first polled.
-fn ask<'a>(client: &'a Client, step: &'a Step<'a>) -> Pending<'a> {
-    match step {
-        Step::Control(sql) => {
+/// Makes the future of a request, which is queued when it is first polled.
+fn ask<'a>(client: &'a Client, request: &'a Request<'a>) -> Pending<'a> {
+    match request {
+        Request::Control(sql) => {
             Box::pin(async { client.batch_execute(sql).await.map(|()| Reply::Done) })
         }
-        Step::Prepare(sql) => Box::pin(async { client.prepare(sql).await.map(Reply::Prepared) }),
-        Step::Write(prepared, params) => Box::pin(async {
+        Request::Prepare(sql) => Box::pin(async { client.prepare(sql).await.map(Reply::Prepared) }),
+        Request::Write(prepared, params) => Box::pin(async {
             let sent = client.execute_raw(&prepared.statement, borrowed(params));
             sent.await.map(|_| Reply::Done)
         }),
-        Step::Query(prepared, params) => Box::pin(async {
+        Request::Query(prepared, params) => Box::pin(async {
             let params: Vec<_> = borrowed(params).collect();
             let sent = client.query(&prepared.statement, &params);
             sent.await.map(Reply::Rows)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::failure::{Failure, classify};
-use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Step};
+use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Request};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
 use crate::store::conn::target::{Target, postgres_config};
@@ -157,7 +157,7 @@ fn schema_version(link: &mut Link) -> Result<i64, Failure> {
 /// Runs statements in order; stops at the first error.
 fn run(link: &mut Link, statements: &[&str]) -> Result<(), Failure> {
     for sql in statements {
-        for answer in link.send_within(STEP_AT_MOST, &[Step::Control(sql)])? {
+        for answer in link.send_within(STEP_AT_MOST, &[Request::Control(sql)])? {
             answer.map_err(|error| failure(link, sql, error))?;
         }
     }
@@ -166,7 +166,7 @@ fn run(link: &mut Link, statements: &[&str]) -> Result<(), Failure> {
 
 pub(super) fn one_number(link: &mut Link, sql: &str) -> Result<Option<i64>, Failure> {
     let mut prepared = None;
-    for answer in link.send(&[Step::Prepare(sql)])? {
+    for answer in link.send(&[Request::Prepare(sql)])? {
         if let Reply::Prepared(statement) = answer.map_err(|error| failure(link, sql, error))? {
             prepared = Some(Prepared { statement, columns: Arc::default() });
         }
@@ -174,7 +174,7 @@ pub(super) fn one_number(link: &mut Link, sql: &str) -> Result<Option<i64>, Fail
     let Some(prepared) = prepared else {
         return Ok(None);
     };
-    for answer in link.send(&[Step::Query(&prepared, &Vec::new())])? {
+    for answer in link.send(&[Request::Query(&prepared, &Vec::new())])? {
         if let Reply::Rows(rows) = answer.map_err(|error| failure(link, sql, error))? {
             let Some(row) = rows.first() else { continue };
             return row.try_get(0).map_err(|error| failure(link, sql, error));

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::{Failure, classify};
-use super::link::{Link, Params, Prepared, Reply, Step};
+use super::link::{Link, Params, Prepared, Reply, Request};
 use crate::store::conn::error::DbError;
-use crate::store::conn::value::{Row, Value};
+use crate::store::conn::value::{Row, SqlValue};
 use crate::store::conn::{Access, Conn, Dialect, Result, run_operation};
 
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -73,14 +73,14 @@ impl<'a> Transaction<'a> {
         if !self.is_begun && self.buffered.is_empty() {
             return Ok(());
         }
-        let commit = (Step::Control("COMMIT"), "COMMIT");
+        let commit = (Request::Control("COMMIT"), "COMMIT");
         // If the server did not answer, COMMIT had already been sent.
         let answers =
             self.send(Some(commit)).map_err(|failure| Lost::Unknown(commit_unknown(failure)))?;
         let before_commit = answers.len() - 1;
         for (index, (sql, answer)) in answers.into_iter().enumerate() {
             let Err(error) = answer else { continue };
-            // A server error on an earlier step means that COMMIT was not reached, or that it ended
+            // A server error on an earlier request means that COMMIT was not reached, or that it ended
             // an aborted transaction.
             let is_certain = error.as_db_error().is_some() && index < before_commit;
             let failure = self.classify(sql, error);
@@ -97,14 +97,14 @@ impl<'a> Transaction<'a> {
     pub(super) fn roll_back(&mut self) {
         if self.is_begun && !self.link.is_broken() {
             // If this fails, the connection is broken and the transaction is gone with it.
-            drop(self.link.send(&[Step::Control("ROLLBACK")]));
+            drop(self.link.send(&[Request::Control("ROLLBACK")]));
         }
     }
 
-    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, Failure> {
+    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Failure> {
         let prepared = self.prepared(sql)?;
         let params = encode(&prepared, sql, params)?;
-        match self.ask(Step::Query(&prepared, &params), sql)? {
+        match self.ask(Request::Query(&prepared, &params), sql)? {
             Reply::Rows(rows) => Ok(rows
                 .iter()
                 .map(|row| decode(row, &prepared.columns))
@@ -113,8 +113,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    fn buffer(&mut self, sql: &'static str, params: &[Value]) -> Result<(), Failure> {
-        let bytes: usize = params.iter().map(Value::size).sum();
+    fn buffer(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<(), Failure> {
+        let bytes: usize = params.iter().map(SqlValue::size).sum();
         if self.buffered.len() >= MAX_BUFFERED_WRITES
             || self.buffered_bytes + bytes > MAX_BUFFERED_BYTES
         {
@@ -131,23 +131,23 @@ impl<'a> Transaction<'a> {
         if let Some(prepared) = self.link.prepared(sql) {
             return Ok(prepared.clone());
         }
-        match self.ask(Step::Prepare(sql), sql)? {
+        match self.ask(Request::Prepare(sql), sql)? {
             Reply::Prepared(statement) => Ok(self.link.keep_prepared(sql, statement)),
             Reply::Done | Reply::Rows(_) => Err(unexpected_reply(sql)),
         }
     }
 
-    /// Sends buffered writes and one more step, and returns the answer to that step.
-    fn ask(&mut self, step: Step<'_>, sql: &'static str) -> Result<Reply, Failure> {
-        self.last_answer(Some((step, sql)))?.ok_or_else(|| unexpected_reply(sql))
+    /// Sends buffered writes and one more request, and returns the answer to that request.
+    fn ask(&mut self, request: Request<'_>, sql: &'static str) -> Result<Reply, Failure> {
+        self.last_answer(Some((request, sql)))?.ok_or_else(|| unexpected_reply(sql))
     }
 
     fn last_answer(
         &mut self,
-        last: Option<(Step<'_>, &'static str)>,
+        last: Option<(Request<'_>, &'static str)>,
     ) -> Result<Option<Reply>, Failure> {
         let mut reply = None;
-        // The first error is the cause; the server answers each later step with "the transaction is
+        // The first error is the cause; the server answers each later request with "the transaction is
         // aborted".
         for (sql, answer) in self.send(last)? {
             reply = Some(answer.map_err(|error| self.classify(sql, error))?);
@@ -155,11 +155,11 @@ impl<'a> Transaction<'a> {
         Ok(reply)
     }
 
-    fn send(&mut self, last: Option<(Step<'_>, &'static str)>) -> Result<Answers, Failure> {
+    fn send(&mut self, last: Option<(Request<'_>, &'static str)>) -> Result<Answers, Failure> {
         let buffered = std::mem::take(&mut self.buffered);
         self.buffered_bytes = 0;
         let mut names = Vec::with_capacity(buffered.len() + 2);
-        let mut steps = Vec::with_capacity(buffered.len() + 2);
+        let mut requests = Vec::with_capacity(buffered.len() + 2);
         if !self.is_begun {
             self.is_begun = true;
             let begin = match self.access {
@@ -167,17 +167,17 @@ impl<'a> Transaction<'a> {
                 Access::Read => BEGIN_READ,
             };
             names.push(begin);
-            steps.push(Step::Control(begin));
+            requests.push(Request::Control(begin));
         }
         for write in &buffered {
             names.push(write.sql);
-            steps.push(Step::Write(&write.prepared, &write.params));
+            requests.push(Request::Write(&write.prepared, &write.params));
         }
-        if let Some((step, name)) = last {
+        if let Some((request, name)) = last {
             names.push(name);
-            steps.push(step);
+            requests.push(request);
         }
-        let answers = self.link.send(&steps)?;
+        let answers = self.link.send(&requests)?;
         Ok(names.into_iter().zip(answers).collect())
     }
 
@@ -200,16 +200,16 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Each step's statement with its answer, in order.
+/// Each request's statement with its answer, in order.
 type Answers = Vec<(&'static str, Result<Reply, tokio_postgres::Error>)>;
 
 impl Conn for Transaction<'_> {
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>> {
         self.guard()?;
         self.run(sql, params).map_err(|failure| self.lose(failure))
     }
 
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
+    fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()> {
         self.guard()?;
         let buffered = match self.access {
             Access::Write => self.buffer(sql, params),
@@ -234,14 +234,14 @@ fn commit_unknown(failure: Failure) -> DbError {
     }
 }
 
-/// The library promises one answer of the right kind for each step, so this should never happen.
+/// The library promises one answer of the right kind for each request, so this should never happen.
 fn unexpected_reply(sql: &str) -> Failure {
     let source = io::Error::other("the server's answer does not match the request");
     Failure::from(DbError::other(run_operation(sql), source))
 }
 
 /// Chooses the wire format of each parameter by the type that the server expects.
-fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params> {
+fn encode(prepared: &Prepared, sql: &str, params: &[SqlValue]) -> Result<Params> {
     let types = prepared.statement.params();
     let refuse = |reason: String| DbError::other(run_operation(sql), io::Error::other(reason));
     if types.len() != params.len() {
@@ -257,19 +257,19 @@ fn encode(prepared: &Prepared, sql: &str, params: &[Value]) -> Result<Params> {
     Ok(encoded)
 }
 
-fn encode_one(value: &Value, kind: &Type) -> Option<Box<dyn ToSql + Sync + Send>> {
+fn encode_one(value: &SqlValue, kind: &Type) -> Option<Box<dyn ToSql + Sync + Send>> {
     let is_text = *kind == Type::TEXT || *kind == Type::VARCHAR;
     Some(match value {
-        Value::Null if *kind == Type::INT8 => Box::new(None::<i64>),
-        Value::Null if *kind == Type::INT4 => Box::new(None::<i32>),
-        Value::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
-        Value::Null if is_text => Box::new(None::<String>),
-        Value::Int(number) if *kind == Type::INT8 => Box::new(*number),
+        SqlValue::Null if *kind == Type::INT8 => Box::new(None::<i64>),
+        SqlValue::Null if *kind == Type::INT4 => Box::new(None::<i32>),
+        SqlValue::Null if *kind == Type::BYTEA => Box::new(None::<Vec<u8>>),
+        SqlValue::Null if is_text => Box::new(None::<String>),
+        SqlValue::Int(number) if *kind == Type::INT8 => Box::new(*number),
         // The server types a bare number in an expression as INT4.
-        Value::Int(number) if *kind == Type::INT4 => Box::new(i32::try_from(*number).ok()?),
-        Value::Text(text) if is_text => Box::new(text.clone()),
-        Value::Blob(bytes) if *kind == Type::BYTEA => Box::new(bytes.clone()),
-        Value::Null | Value::Int(_) | Value::Text(_) | Value::Blob(_) => return None,
+        SqlValue::Int(number) if *kind == Type::INT4 => Box::new(i32::try_from(*number).ok()?),
+        SqlValue::Text(text) if is_text => Box::new(text.clone()),
+        SqlValue::Blob(bytes) if *kind == Type::BYTEA => Box::new(bytes.clone()),
+        SqlValue::Null | SqlValue::Int(_) | SqlValue::Text(_) | SqlValue::Blob(_) => return None,
     })
 }
 
@@ -285,19 +285,19 @@ fn decode_one(
     row: &tokio_postgres::Row,
     index: usize,
     column: &tokio_postgres::Column,
-) -> Result<Value> {
+) -> Result<SqlValue> {
     let kind = column.type_();
     let value = if *kind == Type::INT8 {
-        row.try_get::<_, Option<i64>>(index).map(Value::from)
+        row.try_get::<_, Option<i64>>(index).map(SqlValue::from)
     } else if *kind == Type::INT4 {
-        row.try_get::<_, Option<i32>>(index).map(|number| Value::from(number.map(i64::from)))
+        row.try_get::<_, Option<i32>>(index).map(|number| SqlValue::from(number.map(i64::from)))
     } else if *kind == Type::BOOL {
         // SQLite returns a number for a comparison.
-        row.try_get::<_, Option<bool>>(index).map(|truth| Value::from(truth.map(i64::from)))
+        row.try_get::<_, Option<bool>>(index).map(|truth| SqlValue::from(truth.map(i64::from)))
     } else if *kind == Type::TEXT || *kind == Type::VARCHAR {
-        row.try_get::<_, Option<String>>(index).map(Value::from)
+        row.try_get::<_, Option<String>>(index).map(SqlValue::from)
     } else if *kind == Type::BYTEA {
-        row.try_get::<_, Option<Vec<u8>>>(index).map(Value::from)
+        row.try_get::<_, Option<Vec<u8>>>(index).map(SqlValue::from)
     } else {
         return Err(DbError::Column {
             column: column.name().to_owned(),

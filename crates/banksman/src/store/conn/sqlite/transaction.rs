@@ -13,7 +13,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement, ffi};
 
 use crate::store::conn::error::DbError;
-use crate::store::conn::value::{Row, Value};
+use crate::store::conn::value::{Row, SqlValue};
 use crate::store::conn::{Access, Conn, Dialect, Result, run_operation, statement_key};
 
 /// A connection and what it knows about each statement.
@@ -23,12 +23,12 @@ pub(super) struct Link {
     access: Access,
     /// By [`statement_key`].
     statements: HashMap<(usize, usize), Known>,
-    status: JobStatus,
+    status: JobResult,
 }
 
 /// The result of the last job on this link.
 #[derive(Default)]
-pub(super) struct JobStatus {
+pub(super) struct JobResult {
     /// The first error; it has cost the job its changes.
     pub(super) failed: Option<DbError>,
     /// The job asked for a notification.
@@ -45,7 +45,7 @@ struct Known {
 
 impl Link {
     pub(super) fn new(connection: Connection, path: PathBuf, access: Access) -> Self {
-        Self { connection, path, access, statements: HashMap::new(), status: JobStatus::default() }
+        Self { connection, path, access, statements: HashMap::new(), status: JobResult::default() }
     }
 
     /// Runs one of the driver's own statements, which begin and end transactions and savepoints.
@@ -58,7 +58,7 @@ impl Link {
     }
 
     /// Takes the last job's result, so that the next job starts afresh.
-    pub(super) fn take_status(&mut self) -> JobStatus {
+    pub(super) fn take_status(&mut self) -> JobResult {
         std::mem::take(&mut self.status)
     }
 
@@ -88,7 +88,7 @@ impl Link {
         Ok(())
     }
 
-    fn run(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>, rusqlite::Error> {
+    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, rusqlite::Error> {
         let known = match self.statements.entry(statement_key(sql)) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(learn(&self.connection, sql)?),
@@ -110,7 +110,7 @@ impl Link {
 }
 
 impl Conn for Link {
-    fn query(&mut self, sql: &'static str, params: &[Value]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>> {
         self.guard()?;
         self.run(sql, params).map_err(|error| {
             let error = self.error(sql, error);
@@ -119,7 +119,7 @@ impl Conn for Link {
         })
     }
 
-    fn write(&mut self, sql: &'static str, params: &[Value]) -> Result<()> {
+    fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()> {
         self.query(sql, params).map(|_| ())
     }
 
@@ -141,7 +141,7 @@ fn learn(connection: &Connection, sql: &'static str) -> Result<Known, rusqlite::
     Ok(Known { sql, columns, is_readonly })
 }
 
-fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), rusqlite::Error> {
+fn bind(statement: &mut Statement<'_>, params: &[SqlValue]) -> Result<(), rusqlite::Error> {
     let wanted = statement.parameter_count();
     if wanted != params.len() {
         return Err(rusqlite::Error::InvalidParameterCount(params.len(), wanted));
@@ -152,7 +152,7 @@ fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<(), rusqlite:
     Ok(())
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -163,19 +163,19 @@ impl ToSql for Value {
     }
 }
 
-/// Reads a column. What [`Value`] cannot represent (invalid UTF-8, a fraction) becomes bytes, which
+/// Reads a column. What [`SqlValue`] cannot represent (invalid UTF-8, a fraction) becomes bytes, which
 /// a reader of text or a number refuses by the column's name: one damaged row must not make its
 /// whole table unreadable.
-fn value(from: ValueRef<'_>) -> Value {
+fn value(from: ValueRef<'_>) -> SqlValue {
     match from {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Null => SqlValue::Null,
+        ValueRef::Integer(number) => SqlValue::Int(number),
         ValueRef::Text(text) => match str::from_utf8(text) {
-            Ok(text) => Value::Text(text.to_owned()),
-            Err(_) => Value::Blob(text.to_vec()),
+            Ok(text) => SqlValue::Text(text.to_owned()),
+            Err(_) => SqlValue::Blob(text.to_vec()),
         },
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-        ValueRef::Real(number) => Value::Blob(number.to_be_bytes().to_vec()),
+        ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
+        ValueRef::Real(number) => SqlValue::Blob(number.to_be_bytes().to_vec()),
     }
 }
 

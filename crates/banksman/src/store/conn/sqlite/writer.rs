@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::transaction::{JobStatus, Link};
+use super::transaction::{JobResult, Link};
 use crate::store::conn::error::DbError;
 use crate::store::conn::wake::{WakeFile, WakeSignal};
 use crate::store::conn::{Conn, Stats, run_job};
@@ -57,7 +57,7 @@ where
 {
     fn run(&mut self, link: &mut Link) -> JobOutcome {
         let result = run_job(&mut self.job, link);
-        let JobStatus { failed: because, notifies, wrote } = link.take_status();
+        let JobResult { failed: because, notifies, wrote } = link.take_status();
         let (result, ran) = match (result, because) {
             (Ok(done), None) => (Ok(done), JobOutcome::Kept { notifies }),
             (Ok(_), Some(error)) => {

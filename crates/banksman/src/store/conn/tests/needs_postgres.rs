@@ -72,9 +72,9 @@ fn many_buffered_writes_are_all_kept() {
         for _ in 0..300 {
             conn.write(RAISE, &["a".into()])?;
         }
-        let body = Value::from(vec![1; 700 * 1024]);
-        conn.write(ADD, &["one".into(), Value::Null, body.clone()])?;
-        conn.write(ADD, &["two".into(), Value::Null, body])
+        let body = SqlValue::from(vec![1; 700 * 1024]);
+        conn.write(ADD, &["one".into(), SqlValue::Null, body.clone()])?;
+        conn.write(ADD, &["two".into(), SqlValue::Null, body])
     })
     .map_err(|error: DbError| error)
     .expect("the counter is raised");

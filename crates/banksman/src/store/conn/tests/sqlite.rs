@@ -161,10 +161,10 @@ fn a_full_disk_is_an_error_and_nothing_is_half_kept() {
         .expect("the pages are counted");
     let limit: &'static str = format!("PRAGMA max_page_count = {}", pages + 4).leak();
     db.write(move |conn| conn.query(limit, &[]).map(|_| ())).expect("the limit is set");
-    let large = || Value::from(vec![7; 64 * 1024]);
+    let large = || SqlValue::from(vec![7; 64 * 1024]);
     let result = db.write(move |conn| {
         add(conn, "small")?;
-        conn.write(ADD, &["large".into(), Value::Null, large()])
+        conn.write(ADD, &["large".into(), SqlValue::Null, large()])
     });
     assert!(matches!(result, Err(DbError::Full { .. })), "{result:?}");
     assert_eq!(names(&db), [""; 0]);

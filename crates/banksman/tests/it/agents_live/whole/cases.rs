@@ -190,7 +190,7 @@ pub(super) fn killed_in_a_tool(agent: &Agent) {
 
 /// What the keeper says of the agent that it runs.
 pub(super) fn agent_pid(harness: &Harness, run: &str) -> Pid {
-    let path = harness.home().join("runs").join(run).join("beat.json");
+    let path = harness.home().join("runs").join(run).join("heartbeat.json");
     let mut pid = None;
     harness.wait_until("the keeper names its agent", || {
         let heartbeat = fs::read_to_string(&path).unwrap_or_default();

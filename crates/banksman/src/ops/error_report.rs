@@ -165,7 +165,7 @@ impl From<String> for Hint {
 
 /// A failure as surfaces report it.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct ErrorReport {
     pub code: Code,
     pub hint: Option<Hint>,
     pub message: String,
@@ -177,7 +177,7 @@ pub struct Problem {
     pub allowed: Vec<String>,
 }
 
-impl Problem {
+impl ErrorReport {
     #[must_use]
     pub fn new(code: Code, hint: impl Into<Option<Hint>>, error: &dyn Error) -> Self {
         let mut messages = vec![error.to_string()];
@@ -202,7 +202,7 @@ impl Problem {
     }
 }
 
-impl From<&OpsError> for Problem {
+impl From<&OpsError> for ErrorReport {
     fn from(error: &OpsError) -> Self {
         let (code, hint) = of_ops(error);
         let mut problem = Self::new(code, hint, error);

@@ -1,0 +1,93 @@
+//! A word of the glossary names one type.
+//!
+//! The documents of `api` are left out: there a word names the same thing as it goes over the wire.
+
+use super::source::{SourceFile, Violation};
+
+const GLOSSARY: &str = "docs/glossary.md";
+const DECLARATIONS: [&str; 4] = ["struct ", "enum ", "trait ", "type "];
+
+pub(super) fn two_types_of_a_word(files: &[SourceFile]) -> Vec<Violation> {
+    let glossary = files.iter().find(|file| file.path == GLOSSARY);
+    let terms = glossary.map(|file| type_names(&file.text)).unwrap_or_default();
+    let sources = files.iter().filter(|file| is_ours(&file.path));
+    let declared: Vec<_> = sources
+        .flat_map(|file| types(file).map(move |(offset, name)| (file, offset, name)))
+        .collect();
+    let again = declared.iter().enumerate().filter(|(index, (_, _, name))| {
+        terms.iter().any(|term| term == name)
+            && declared[..*index].iter().any(|(_, _, earlier)| earlier == name)
+    });
+    again
+        .map(|(_, (file, offset, name))| {
+            let first = declared.iter().find(|(_, _, one)| one == name);
+            let first = first.map_or("", |(file, _, _)| file.path.as_str());
+            file.violation(*offset, "one word", format!("`{name}` names a type in {first}, too"))
+        })
+        .collect()
+}
+
+fn is_ours(path: &str) -> bool {
+    path.ends_with(".rs")
+        && path.contains("/src/")
+        && !path.starts_with("crates/banksman/src/api/")
+        && !path.starts_with("crates/scripted-agent/")
+}
+
+/// The terms as Rust spells types: `budget request` is `BudgetRequest`.
+fn type_names(glossary: &str) -> Vec<String> {
+    let terms = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+    terms.map(|term| term.split(' ').map(capitalised).collect()).collect()
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// The types that the code of the program declares, and where. An associated type belongs to its
+/// trait.
+fn types(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
+    let code = &file.code[..file.tests_from];
+    DECLARATIONS.iter().flat_map(move |keyword| {
+        code.match_indices(keyword).filter_map(move |(offset, _)| {
+            let line = code[..offset].rfind('\n').map_or(0, |end| end + 1);
+            let before = &code[line..offset];
+            let is_declaration =
+                before.trim_start().is_empty() || before.trim_start().starts_with("pub");
+            let is_associated = *keyword == "type " && before.starts_with(' ');
+            let rest = &code[offset + keyword.len()..];
+            let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
+            (is_declaration && !is_associated).then_some((offset, &rest[..end]))
+        })
+    })
+}
+
+#[test]
+fn a_word_for_two_types_is_found() {
+    let found = |second: &str, text: &str| {
+        let files = [
+            SourceFile::new(
+                GLOSSARY,
+                "| term | meaning |\n| --- | --- |\n| budget request | a |\n",
+            ),
+            SourceFile::new("crates/core/src/a.rs", "pub struct BudgetRequest;\nstruct Row;\n"),
+            SourceFile::new(second, text),
+        ];
+        two_types_of_a_word(&files).len()
+    };
+    let program = "crates/banksman/src/b.rs";
+    assert_eq!(found(program, "    pub(super) enum BudgetRequest<'a> {}\n"), 1);
+    assert_eq!(found(program, "type BudgetRequest = u8;\n"), 1);
+    assert_eq!(
+        found(
+            program,
+            "// struct BudgetRequest\nstruct Row;\nimpl A {\n    type BudgetRequest = u8;\n}\n"
+        ),
+        0
+    );
+    assert_eq!(found("crates/banksman/src/api/b.rs", "pub struct BudgetRequest;\n"), 0);
+    assert_eq!(found("crates/banksman/tests/it/b.rs", "struct BudgetRequest;\n"), 0);
+}
