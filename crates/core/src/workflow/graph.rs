@@ -149,7 +149,7 @@ impl Net {
         match self.edges.iter_mut().rev().find(is_same) {
             Some(edge) => edge.words.push(word),
             None => {
-                self.edges.push(GraphEdge { from, to: Some(to), is_back: true, words: vec![word] })
+                self.edges.push(GraphEdge { from, to: Some(to), is_back: true, words: vec![word] });
             }
         }
     }
