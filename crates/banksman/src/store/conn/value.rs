@@ -39,46 +39,25 @@ impl SqlValue {
     }
 }
 
-impl From<i64> for SqlValue {
-    fn from(number: i64) -> Self {
-        Self::Int(number)
-    }
+/// How each type is stored as a value.
+macro_rules! store_as {
+    ($($type:ty: $inner:ident => $variant:ident($stored:expr);)*) => {$(
+        impl From<$type> for SqlValue {
+            fn from($inner: $type) -> Self {
+                Self::$variant($stored)
+            }
+        }
+    )*};
 }
 
-impl From<&str> for SqlValue {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<&String> for SqlValue {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<bool> for SqlValue {
-    fn from(flag: bool) -> Self {
-        Self::Int(flag.into())
-    }
-}
-
-impl From<u32> for SqlValue {
-    fn from(number: u32) -> Self {
-        Self::Int(number.into())
-    }
-}
-
-impl From<String> for SqlValue {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<Vec<u8>> for SqlValue {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Blob(bytes)
-    }
+store_as! {
+    i64: number => Int(number);
+    u32: number => Int(number.into());
+    bool: flag => Int(flag.into());
+    &str: text => Text(text.to_owned());
+    &String: text => Text(text.clone());
+    String: text => Text(text);
+    Vec<u8>: bytes => Blob(bytes);
 }
 
 impl<T: Into<SqlValue>> From<Option<T>> for SqlValue {
