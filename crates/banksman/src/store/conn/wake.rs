@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -84,7 +84,8 @@ impl WakeSignal {
 pub(super) struct WakeFile {
     path: PathBuf,
     file: Mutex<File>,
-    watching: Mutex<Watching>,
+    /// None if the system has no watch left (it limits them); it is not asked again.
+    watcher: OnceLock<Option<RecommendedWatcher>>,
 }
 
 impl WakeFile {
@@ -96,11 +97,7 @@ impl WakeFile {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self {
-            file: Mutex::new(options.open(&path)?),
-            path,
-            watching: Mutex::new(Watching::Not),
-        })
+        Ok(Self { file: Mutex::new(options.open(&path)?), path, watcher: OnceLock::new() })
     }
 
     /// Notifies other processes. If this fails, their own checks find the change within a second.
@@ -112,15 +109,17 @@ impl WakeFile {
 
     /// Makes touches of the file raise the signal, as far as the system allows.
     pub(super) fn watch(&self, signal: &Arc<WakeSignal>) -> Watch {
-        let mut watching = locked(&self.watching);
-        match &*watching {
-            Watching::Not => {
-                *watching =
-                    self.start(Arc::clone(signal)).map_or(Watching::Refused, Watching::Running);
-                Watch::Began
-            }
-            Watching::Running(_) => Watch::Running,
-            Watching::Refused => Watch::Unavailable,
+        let mut began = false;
+        let watcher = self.watcher.get_or_init(|| {
+            began = true;
+            self.start(Arc::clone(signal)).ok()
+        });
+        if began {
+            Watch::Began
+        } else if watcher.is_some() {
+            Watch::Running
+        } else {
+            Watch::Unavailable
         }
     }
 
@@ -135,16 +134,6 @@ impl WakeFile {
         watcher.watch(&self.path, RecursiveMode::NonRecursive)?;
         Ok(watcher)
     }
-}
-
-enum Watching {
-    Not,
-    Running(
-        #[expect(dead_code, reason = "it is only held; dropping it ends the watch")]
-        RecommendedWatcher,
-    ),
-    /// The system has no watch left (it limits them); it is not asked again.
-    Refused,
 }
 
 /// Whether touches of the file are noticed.
