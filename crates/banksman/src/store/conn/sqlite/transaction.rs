@@ -4,7 +4,6 @@
 //! outside.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +37,8 @@ pub(super) struct JobResult {
 }
 
 struct Known {
-    sql: String,
+    /// The number after the `$` of each parameter, in SQLite's own order of parameters.
+    numbers: Vec<usize>,
     columns: Arc<[String]>,
     is_readonly: bool,
 }
@@ -89,21 +89,15 @@ impl Link {
     }
 
     fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, rusqlite::Error> {
-        let known = match self.statements.entry(statement_key(sql)) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(learn(&self.connection, sql)?),
-        };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let known = self.statements.entry(statement_key(sql)).or_insert_with(|| learn(&statement));
         self.status.wrote |= !known.is_readonly;
-        let mut statement = self.connection.prepare_cached(&known.sql)?;
-        bind(&mut statement, params)?;
+        bind(&mut statement, &known.numbers, params)?;
         let mut found = Vec::new();
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            let mut values = Vec::with_capacity(known.columns.len());
-            for index in 0..known.columns.len() {
-                values.push(value(row.get_ref(index)?));
-            }
-            found.push(Row::new(values, Arc::clone(&known.columns)));
+            let values = (0..known.columns.len()).map(|index| row.get_ref(index).map(value));
+            found.push(Row::new(values.collect::<Result<_, _>>()?, Arc::clone(&known.columns)));
         }
         Ok(found)
     }
@@ -132,22 +126,30 @@ impl Conn for Link {
     }
 }
 
-fn learn(connection: &Connection, sql: &'static str) -> Result<Known, rusqlite::Error> {
-    let sql = number_parameters(sql);
-    let statement = connection.prepare_cached(&sql)?;
-    let columns = statement.column_names().map(str::to_owned).collect();
-    let is_readonly = statement.readonly();
-    drop(statement);
-    Ok(Known { sql, columns, is_readonly })
+fn learn(statement: &Statement<'_>) -> Known {
+    // SQLite takes `$1` for a name and numbers names by their first appearance.
+    let number = |index| {
+        let name = statement.parameter_name(index).and_then(|name| name.strip_prefix('$'));
+        name.and_then(|number| number.parse().ok()).unwrap_or(index)
+    };
+    Known {
+        numbers: (1..=statement.parameter_count()).map(number).collect(),
+        columns: statement.column_names().map(str::to_owned).collect(),
+        is_readonly: statement.readonly(),
+    }
 }
 
-fn bind(statement: &mut Statement<'_>, params: &[SqlValue]) -> Result<(), rusqlite::Error> {
-    let wanted = statement.parameter_count();
+fn bind(
+    statement: &mut Statement<'_>,
+    numbers: &[usize],
+    params: &[SqlValue],
+) -> Result<(), rusqlite::Error> {
+    let wanted = numbers.iter().max().map_or(0, |number| *number);
     if wanted != params.len() {
         return Err(rusqlite::Error::InvalidParameterCount(params.len(), wanted));
     }
-    for (index, param) in params.iter().enumerate() {
-        statement.raw_bind_parameter(index + 1, param)?;
+    for (index, number) in numbers.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, &params[number - 1])?;
     }
     Ok(())
 }
@@ -177,37 +179,6 @@ fn value(from: ValueRef<'_>) -> SqlValue {
         ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_vec()),
         ValueRef::Real(number) => SqlValue::Blob(number.to_be_bytes().to_vec()),
     }
-}
-
-/// Rewrites `$n` to `?n`, because SQLite takes `$1` for a name and numbers names by their first
-/// appearance.
-///
-/// Quoted text and comments stay as they are.
-fn number_parameters(sql: &str) -> String {
-    let mut rewritten = String::with_capacity(sql.len());
-    let mut chars = sql.chars().peekable();
-    let mut closing: Option<char> = None;
-    while let Some(char) = chars.next() {
-        let next = chars.peek().copied();
-        match closing {
-            Some(end) => {
-                if char == end {
-                    closing = None;
-                }
-            }
-            None => match char {
-                '\'' | '"' | '`' => closing = Some(char),
-                '-' if next == Some('-') => closing = Some('\n'),
-                '$' if next.is_some_and(|next| next.is_ascii_digit()) => {
-                    rewritten.push('?');
-                    continue;
-                }
-                _ => {}
-            },
-        }
-        rewritten.push(char);
-    }
-    rewritten
 }
 
 /// Maps SQLite's errors to ours.
