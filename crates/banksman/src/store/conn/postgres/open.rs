@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::failure::{Failure, classify};
 use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Request};
 use crate::store::conn::error::DbError;
-use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
+use crate::store::conn::migrate::{self, Migration};
 use crate::store::conn::target::{Target, postgres_config};
 use crate::store::conn::{Dialect, Options, Result, run_operation};
 
@@ -126,19 +126,10 @@ fn apply_migration(link: &mut Link, migration: &Migration) -> Result<(), Failure
     if schema_version(link)? >= migration.version {
         return run(link, &["ROLLBACK"]);
     }
-    let book = migrate::render(CREATE_VERSIONS, Dialect::Postgres);
-    let statements = migration.statements(Dialect::Postgres);
-    let record = format!(
-        "INSERT INTO schema_versions (version, name, applied_at) \
-         VALUES ({}, '{}', extract(epoch FROM now())::bigint)",
-        migration.version,
-        migration.name.replace('\'', "''"),
-    );
-    run(link, &[&book])?;
-    for statement in &statements {
+    for statement in &migration.statements(Dialect::Postgres) {
         run(link, &[statement])?;
     }
-    run(link, &[&record, "COMMIT"])
+    run(link, &["COMMIT"])
 }
 
 fn schema_version(link: &mut Link) -> Result<i64, Failure> {

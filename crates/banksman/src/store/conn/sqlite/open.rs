@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::transaction::{Link, classify};
 use crate::store::conn::error::DbError;
-use crate::store::conn::migrate::{self, CREATE_VERSIONS, Migration};
+use crate::store::conn::migrate::{self, Migration};
 use crate::store::conn::wake::WakeFile;
 use crate::store::conn::{Access, Dialect, Options, Result};
 
@@ -290,14 +290,9 @@ fn apply_migration(connection: &mut Connection, path: &Path, migration: &Migrati
         if schema_version(&transaction)? >= migration.version {
             return Ok(());
         }
-        transaction.execute_batch(&migrate::render(CREATE_VERSIONS, Dialect::Sqlite))?;
         for statement in migration.statements(Dialect::Sqlite) {
             transaction.execute_batch(&statement)?;
         }
-        transaction.execute(
-            "INSERT INTO schema_versions (version, name, applied_at) VALUES (?1, ?2, unixepoch())",
-            (migration.version, migration.name),
-        )?;
         transaction.pragma_update(None, "user_version", migration.version)?;
         transaction.commit()
     };
