@@ -94,17 +94,6 @@ impl Default for Options {
     }
 }
 
-/// Counters of a handle, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Write jobs in the queue now.
-    pub waiting: u64,
-    /// Committed write jobs.
-    pub jobs: u64,
-    /// Commits; fewer than jobs where several shared one.
-    pub commits: u64,
-}
-
 /// A handle to a database. Clones share one set of connections.
 #[derive(Clone)]
 pub struct Db(Arc<Driver>);
@@ -179,13 +168,6 @@ impl Db {
         match &*self.0 {
             Driver::Sqlite(sqlite) => sqlite.wait(mark, at_most),
             Driver::Postgres(postgres) => postgres.wait(mark, at_most),
-        }
-    }
-
-    pub fn stats(&self) -> Stats {
-        match &*self.0 {
-            Driver::Sqlite(sqlite) => sqlite.writer.stats(),
-            Driver::Postgres(postgres) => postgres.stats(),
         }
     }
 }

@@ -22,7 +22,7 @@ use self::transaction::{Lost, Transaction};
 use super::error::DbError;
 use super::pool::{Borrowed, Pool};
 use super::wake::{Waited, WakeMark, WakeSignal};
-use super::{Access, Conn, Migration, Options, Result, Stats, run_job};
+use super::{Access, Conn, Migration, Options, Result, run_job};
 
 /// How often a transaction runs before its failure is returned.
 const TRIES: u32 = 5;
@@ -40,8 +40,6 @@ pub(super) struct Postgres {
     announcer: Announcer,
     /// Counts pauses, from a start that differs between processes.
     pauses: AtomicU64,
-    waiting: AtomicU64,
-    jobs: AtomicU64,
 }
 
 /// The result of one run of a job.
@@ -63,8 +61,6 @@ impl Postgres {
             connector,
             signal,
             pauses: AtomicU64::new(process::id().into()),
-            waiting: AtomicU64::new(0),
-            jobs: AtomicU64::new(0),
         })
     }
 
@@ -120,11 +116,8 @@ impl Postgres {
     ) -> Attempt<T, E> {
         match transaction.commit() {
             Ok(()) => {
-                if access == Access::Write {
-                    self.jobs.fetch_add(1, Ordering::Relaxed);
-                    if transaction.notifies() {
-                        self.announcer.announce();
-                    }
+                if access == Access::Write && transaction.notifies() {
+                    self.announcer.announce();
                 }
                 Attempt::Done(Ok(done))
             }
@@ -152,8 +145,7 @@ impl Postgres {
     }
 
     fn borrow(&self) -> Result<Borrowed<'_, Link>, Failure> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let lent = self.links.borrow(|idle| {
+        self.links.borrow(|idle| {
             if let Some(mut link) = idle {
                 link.notice_close();
                 if !link.is_broken() {
@@ -161,9 +153,7 @@ impl Postgres {
                 }
             }
             Link::connect(&self.connector)
-        });
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        lent
+        })
     }
 
     /// The pause grows with each failure and varies, so that two transactions that conflicted once
@@ -181,10 +171,5 @@ impl Postgres {
         self.signal.wait_and_check(mark, at_most, CHECK_INTERVAL_WITHOUT_HINTS, || {
             !self.announcer.is_listening()
         })
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        let jobs = self.jobs.load(Ordering::Relaxed);
-        Stats { waiting: self.waiting.load(Ordering::Relaxed), jobs, commits: jobs }
     }
 }

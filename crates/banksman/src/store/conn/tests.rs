@@ -392,8 +392,6 @@ fn many_threads_and_handles_lose_no_write(world: &World) {
     let all = i64::try_from(THREADS * JOBS).expect("a small number");
     assert_eq!(raised(&handles[0], "a"), all);
     assert_eq!(raised(&handles[1], "b"), all);
-    let counted: u64 = handles.iter().map(|db| db.stats().jobs).sum();
-    assert_eq!(counted, all as u64);
 }
 
 fn a_commit_wakes_waiters_of_other_handles(world: &World) {

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use super::transaction::{JobResult, Link};
 use crate::store::conn::error::DbError;
 use crate::store::conn::wake::{WakeFile, WakeSignal};
-use crate::store::conn::{Conn, Stats, run_job};
+use crate::store::conn::{Conn, run_job};
 
 /// The capacity of the queue; a caller that finds it full waits.
 const QUEUE_JOBS: usize = 1024;
@@ -91,14 +91,15 @@ where
 pub(in crate::store::conn) struct Writer {
     jobs: Option<SyncSender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
-    counts: Arc<Counts>,
+    pub(in crate::store::conn) counts: Arc<Counts>,
 }
 
+/// What shows how jobs share commits.
 #[derive(Default)]
-struct Counts {
-    waiting: AtomicU64,
-    jobs: AtomicU64,
-    commits: AtomicU64,
+pub(in crate::store::conn) struct Counts {
+    /// Jobs in the queue now.
+    pub(in crate::store::conn) waiting: AtomicU64,
+    pub(in crate::store::conn) commits: AtomicU64,
 }
 
 impl Writer {
@@ -130,14 +131,6 @@ impl Writer {
             return Err(E::from(DbError::Closed));
         }
         answer.recv().unwrap_or(Err(E::from(DbError::Closed)))
-    }
-
-    pub(in crate::store::conn) fn stats(&self) -> Stats {
-        Stats {
-            waiting: self.counts.waiting.load(Ordering::Relaxed),
-            jobs: self.counts.jobs.load(Ordering::Relaxed),
-            commits: self.counts.commits.load(Ordering::Relaxed),
-        }
     }
 }
 
@@ -229,7 +222,6 @@ impl WriterThread {
             let ran = group.len();
             return GroupOutcome::Undone { ran, error };
         }
-        self.counts.jobs.fetch_add(kept, Ordering::Relaxed);
         self.counts.commits.fetch_add(1, Ordering::Relaxed);
         if notify {
             self.signal.raise();
