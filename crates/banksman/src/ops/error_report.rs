@@ -335,7 +335,7 @@ fn of_rejection(rejected: &Rejected) -> (Code, Option<Hint>) {
 
 fn of_database(error: &DbError) -> Code {
     match error {
-        DbError::Busy { .. } | DbError::Timeout { .. } => Code::Busy,
+        DbError::Busy { .. } | DbError::Conflict | DbError::Timeout { .. } => Code::Busy,
         DbError::Disconnected { .. } | DbError::Open { .. } => Code::Unreachable,
         DbError::CommitUnknown { .. } => Code::Unknown,
         DbError::Full { .. } => Code::Full,

@@ -19,6 +19,9 @@ pub enum DbError {
     /// The configured wait is over.
     #[error("timed out waiting for {what}")]
     Busy { what: &'static str },
+    /// The server undid the transaction in favour of another one.
+    #[error("timed out waiting for conflicting transactions")]
+    Conflict,
     /// The connection broke before COMMIT was sent, so nothing changed.
     #[error("lost the connection to the database while trying to {operation}")]
     Disconnected {
@@ -90,7 +93,7 @@ impl DbError {
     /// What a person can do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Busy { .. } => {
+            Self::Busy { .. } | Self::Conflict => {
                 Some("another process is using the store; wait for it to finish, or end it")
             }
             Self::Disconnected { .. } => Some("check that the database server is running"),
@@ -126,6 +129,11 @@ impl DbError {
             | Self::Closed
             | Self::Other { .. } => None,
         }
+    }
+
+    /// Whether the same transaction may succeed if it runs again.
+    pub(super) fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict | Self::Disconnected { .. })
     }
 
     pub(super) fn other(

@@ -183,18 +183,81 @@ fn refuse_nesting() -> Result<()> {
     Ok(())
 }
 
-/// Runs a job once and turns a panic into an error. On `Err` the transaction must be rolled back.
+/// A driver's transaction, from which [`run_job`] makes a [`Conn`].
+trait Statements {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>>;
+    fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()>;
+    fn dialect(&self) -> Dialect;
+}
+
+/// What one run of a job led to. Unless it is a result without a failure, the transaction must be
+/// rolled back.
+struct Ran<T, E> {
+    result: Result<T, E>,
+    /// The first error of the database, whatever the job made of it.
+    failure: Option<DbError>,
+    notifies: bool,
+}
+
+impl<T, E: From<DbError>> Ran<T, E> {
+    /// The job's own result, unless it says nothing of the failure.
+    fn unless_lost(self) -> Result<T, E> {
+        match self.failure {
+            Some(error) if self.result.is_ok() => Err(E::from(error)),
+            Some(_) | None => self.result,
+        }
+    }
+}
+
+/// Runs a job once and turns a panic into an error.
 fn run_job<T, E: From<DbError>>(
     job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
-    conn: &mut dyn Conn,
-) -> Result<T, E> {
+    statements: &mut dyn Statements,
+) -> Ran<T, E> {
+    let mut conn = JobConn { statements, failure: None, notifies: false };
     IN_JOB.set(true);
     // A panicking job leaves nothing unfinished: its transaction is rolled back, and what it
     // captured is dropped or was the caller's to protect.
-    let result = catch_unwind(AssertUnwindSafe(|| job(conn)));
+    let result = catch_unwind(AssertUnwindSafe(|| job(&mut conn)));
     IN_JOB.set(false);
-    result
-        .unwrap_or_else(|panic| Err(E::from(DbError::Panicked { message: panic_message(&*panic) })))
+    let result = result.unwrap_or_else(|panic| {
+        Err(E::from(DbError::Panicked { message: panic_message(&*panic) }))
+    });
+    Ran { result, failure: conn.failure, notifies: conn.notifies }
+}
+
+struct JobConn<'a> {
+    statements: &'a mut dyn Statements,
+    failure: Option<DbError>,
+    notifies: bool,
+}
+
+impl JobConn<'_> {
+    /// Runs a statement, unless the transaction is lost.
+    fn run<T>(&mut self, statement: impl FnOnce(&mut dyn Statements) -> Result<T>) -> Result<T> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        statement(self.statements).inspect_err(|error| self.failure = Some(error.clone()))
+    }
+}
+
+impl Conn for JobConn<'_> {
+    fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>> {
+        self.run(|statements| statements.query(sql, params))
+    }
+
+    fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()> {
+        self.run(|statements| statements.write(sql, params))
+    }
+
+    fn notify(&mut self) {
+        self.notifies = true;
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.statements.dialect()
+    }
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

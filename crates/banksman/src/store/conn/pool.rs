@@ -3,12 +3,11 @@
 //! It does not know what a connection is. A connection that is not given back is closed, because
 //! its state is unknown.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::error::DbError;
-use super::locked;
+use super::{Result, locked};
 
 pub(super) struct Pool<L> {
     limit: usize,
@@ -34,16 +33,16 @@ impl<L> Pool<L> {
 
     /// Lends a connection within the limit. `choose` gets an idle one, if any, and returns that or
     /// a new one.
-    pub(super) fn borrow<E: From<DbError>>(
+    pub(super) fn borrow(
         &self,
-        choose: impl FnOnce(Option<L>) -> Result<L, E>,
-    ) -> Result<Borrowed<'_, L>, E> {
+        choose: impl FnOnce(Option<L>) -> Result<L>,
+    ) -> Result<Borrowed<'_, L>> {
         let (mut state, _) = self
             .returned
             .wait_timeout_while(locked(&self.state), self.timeout, |state| state.lent >= self.limit)
             .unwrap_or_else(PoisonError::into_inner);
         if state.lent >= self.limit {
-            return Err(E::from(DbError::Busy { what: "a free connection to the store" }));
+            return Err(DbError::Busy { what: "a free connection to the store" });
         }
         state.lent += 1;
         let idle = state.idle.pop();
@@ -61,27 +60,13 @@ impl<L> Pool<L> {
 
 /// A borrowed connection.
 pub(super) struct Borrowed<'a, L> {
-    link: L,
+    pub(super) link: L,
     slot: Slot<'a, L>,
 }
 
 impl<L> Borrowed<'_, L> {
     pub(super) fn give_back(self) {
         locked(&self.slot.pool.state).idle.push(self.link);
-    }
-}
-
-impl<L> Deref for Borrowed<'_, L> {
-    type Target = L;
-
-    fn deref(&self) -> &L {
-        &self.link
-    }
-}
-
-impl<L> DerefMut for Borrowed<'_, L> {
-    fn deref_mut(&mut self) -> &mut L {
-        &mut self.link
     }
 }
 

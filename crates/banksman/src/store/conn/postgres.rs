@@ -16,13 +16,12 @@ use std::time::Duration;
 use std::{process, thread};
 
 use self::announce::Announcer;
-use self::failure::Failure;
 use self::link::{Connector, Link};
-use self::transaction::{Lost, Transaction};
+use self::transaction::Transaction;
 use super::error::DbError;
-use super::pool::{Borrowed, Pool};
+use super::pool::Pool;
 use super::wake::{Waited, WakeMark, WakeSignal};
-use super::{Access, Conn, Migration, Options, Result, run_job};
+use super::{Access, Conn, Migration, Options, Ran, Result, run_job};
 
 /// How often a transaction runs before its failure is returned.
 const TRIES: u32 = 5;
@@ -42,18 +41,12 @@ pub(super) struct Postgres {
     pauses: AtomicU64,
 }
 
-/// The result of one run of a job.
-enum Attempt<T, E> {
-    Done(Result<T, E>),
-    Retry(DbError),
-}
-
 impl Postgres {
     pub(super) fn open(url: &str, options: &Options, migrations: &[Migration]) -> Result<Self> {
         let connector = Arc::new(open::connector(url, options)?);
         let (link, channel) = open::set_up(&connector, options, migrations)?;
         let links = Pool::new(options.connections, options.busy_timeout);
-        links.borrow::<DbError>(|_| Ok(link))?.give_back();
+        links.borrow(|_| Ok(link))?.give_back();
         let signal = Arc::new(WakeSignal::default());
         Ok(Self {
             links,
@@ -69,91 +62,59 @@ impl Postgres {
         access: Access,
         mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
     ) -> Result<T, E> {
-        for failures in 1..TRIES {
-            match self.attempt(access, &mut job) {
-                Attempt::Done(result) => return result,
-                Attempt::Retry(_) => self.pause(failures),
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let ended = self.attempt(access, &mut job);
+            if let Err(DbError::Disconnected { .. } | DbError::CommitUnknown { .. }) = &ended {
+                // What broke one connection, such as a restart of the server, has most likely broken
+                // the others.
+                self.links.clear();
             }
-        }
-        match self.attempt(access, &mut job) {
-            Attempt::Done(result) => result,
-            Attempt::Retry(error) => Err(E::from(error)),
+            match ended {
+                Err(error) if error.is_retryable() && tries < TRIES => self.pause(tries),
+                Err(error) => return Err(E::from(error)),
+                Ok(result) => return result,
+            }
         }
     }
 
+    /// Runs the job once. An error means that the transaction is lost, whatever the job made of it.
     fn attempt<T, E: From<DbError>>(
         &self,
         access: Access,
         job: &mut impl FnMut(&mut dyn Conn) -> Result<T, E>,
-    ) -> Attempt<T, E> {
-        let mut link = match self.borrow() {
-            Ok(link) => link,
-            Err(failure) => return self.answer(failure),
-        };
-        let mut transaction = Transaction::new(&mut link, access);
-        let result = run_job(job, &mut transaction);
+    ) -> Result<Result<T, E>> {
+        let mut lent = self.links.borrow(|idle| self.working(idle))?;
+        let mut transaction = Transaction::new(&mut lent.link, access);
+        let Ran { result, failure, notifies } = run_job(job, &mut transaction);
         // A job that makes an error of its own of a failure still has to run again if that helps.
-        let failure = transaction.take_failure().filter(|lost| lost.is_retryable || result.is_ok());
-        if result.is_err() || failure.is_some() {
-            transaction.roll_back();
-        }
-        let attempt = match (result, failure) {
-            (_, Some(failure)) => self.answer(failure),
-            (Err(refusal), None) => Attempt::Done(Err(refusal)),
-            (Ok(done), None) => self.keep(&mut transaction, access, done),
+        let failure = failure.filter(|failure| failure.is_retryable() || result.is_ok());
+        let ended = match (result, failure) {
+            (Ok(done), None) => transaction.commit().map(|()| Ok(done)),
+            (result, failure) => {
+                transaction.roll_back();
+                failure.map_or(Ok(result), Err)
+            }
         };
-        if !link.is_broken() {
-            link.give_back();
+        if !lent.link.is_broken() {
+            lent.give_back();
         }
-        attempt
+        if notifies && access == Access::Write && matches!(ended, Ok(Ok(_))) {
+            self.announcer.announce();
+        }
+        ended
     }
 
-    fn keep<T, E: From<DbError>>(
-        &self,
-        transaction: &mut Transaction<'_>,
-        access: Access,
-        done: T,
-    ) -> Attempt<T, E> {
-        match transaction.commit() {
-            Ok(()) => {
-                if access == Access::Write && transaction.notifies() {
-                    self.announcer.announce();
-                }
-                Attempt::Done(Ok(done))
-            }
-            Err(Lost::RolledBack(failure)) => self.answer(failure),
-            // A read has nothing to lose.
-            Err(Lost::Unknown(_)) if access == Access::Read => Attempt::Done(Ok(done)),
-            Err(Lost::Unknown(error)) => {
-                self.links.clear();
-                Attempt::Done(Err(E::from(error)))
+    /// The idle connection, if it still works, or a new one.
+    fn working(&self, idle: Option<Link>) -> Result<Link> {
+        if let Some(mut link) = idle {
+            link.notice_close();
+            if !link.is_broken() {
+                return Ok(link);
             }
         }
-    }
-
-    fn answer<T, E: From<DbError>>(&self, failure: Failure) -> Attempt<T, E> {
-        if failure.is_disconnect() {
-            // What broke one connection, such as a restart of the server, has most likely broken
-            // the others.
-            self.links.clear();
-        }
-        if failure.is_retryable {
-            Attempt::Retry(failure.error)
-        } else {
-            Attempt::Done(Err(E::from(failure.error)))
-        }
-    }
-
-    fn borrow(&self) -> Result<Borrowed<'_, Link>, Failure> {
-        self.links.borrow(|idle| {
-            if let Some(mut link) = idle {
-                link.notice_close();
-                if !link.is_broken() {
-                    return Ok(link);
-                }
-            }
-            Link::connect(&self.connector)
-        })
+        Link::connect(&self.connector)
     }
 
     /// The pause grows with each failure and varies, so that two transactions that conflicted once

@@ -47,15 +47,16 @@ pub(super) struct Sqlite {
 
 impl Sqlite {
     pub(super) fn open(path: &Path, options: &Options, migrations: &[Migration]) -> Result<Self> {
-        let opened = open::open(path, options, migrations)?;
+        let (link, wake_file) = open::open(path, options, migrations)?;
         let signal = Arc::new(WakeSignal::default());
-        let wake_file = Arc::new(opened.wake_file);
-        let writer = Writer::start(opened.link, Arc::clone(&signal), Arc::clone(&wake_file))
+        let wake_file = Arc::new(wake_file);
+        let path = link.path.clone();
+        let writer = Writer::start(link, Arc::clone(&signal), Arc::clone(&wake_file))
             .map_err(|error| DbError::other("start the store's writer", error))?;
         Ok(Self {
             writer,
             readers: Pool::new(options.connections, options.busy_timeout),
-            path: opened.path,
+            path,
             busy_timeout: options.busy_timeout,
             signal,
             wake_file,
@@ -68,17 +69,13 @@ impl Sqlite {
         mut job: impl FnMut(&mut dyn Conn) -> Result<T, E>,
     ) -> Result<T, E> {
         let mut reader = self.readers.borrow(|idle| idle.map_or_else(|| self.reader(), Ok))?;
-        reader.control("BEGIN")?;
-        let result = run_job(&mut job, &mut *reader);
-        let failed = reader.take_status().failed;
-        if reader.is_in_transaction() {
-            reader.control("ROLLBACK")?;
+        reader.link.control("BEGIN")?;
+        let ran = run_job(&mut job, &mut reader.link);
+        if reader.link.is_in_transaction() {
+            reader.link.control("ROLLBACK")?;
         }
         reader.give_back();
-        match (result, failed) {
-            (Ok(_), Some(error)) => Err(E::from(error)),
-            (result, _) => result,
-        }
+        ran.unless_lost()
     }
 
     pub(super) fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {

@@ -10,8 +10,7 @@ use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{Connector, Link, Request};
-use super::open::one_number;
+use super::link::{Connector, Link};
 use crate::store::conn::locked;
 use crate::store::conn::wake::WakeSignal;
 
@@ -126,7 +125,7 @@ impl Shared {
         while self.wait_for_commit() {
             // The first failure may only mean that the server restarted while there was nothing to
             // announce.
-            if self.notify(&mut link).is_some() || self.notify(&mut link).is_some() {
+            if self.notify(&mut link) || self.notify(&mut link) {
                 continue;
             }
             locked(&self.due).pending = true;
@@ -156,24 +155,23 @@ impl Shared {
         !due.stop
     }
 
-    /// Sends the notification, over a new connection if there is none. `None` means that it failed.
-    fn notify(&self, link: &mut Option<Link>) -> Option<()> {
-        let open = match link {
-            Some(open) => open,
-            None => link.insert(self.connect_notifier()?),
-        };
-        let sent = run(open, &format!("NOTIFY {}", self.channel));
-        if sent.is_none() {
+    /// Sends the notification, over a new connection if there is none. `false` means that it failed.
+    fn notify(&self, link: &mut Option<Link>) -> bool {
+        if link.is_none() {
+            *link = self.connect_notifier();
+        }
+        let Some(open) = link else { return false };
+        let sent = open.control(&format!("NOTIFY {}", self.channel));
+        if sent.is_err() {
             *link = None;
         }
-        sent
+        sent.is_ok()
     }
 
     fn connect_notifier(&self) -> Option<Link> {
         let mut link = Link::connect(&self.connector).ok()?;
-        let session = one_number(&mut link, "SELECT pg_backend_pid()::bigint").ok()??;
-        let session = i32::try_from(session).ok()?;
-        self.notifier_session.store(session, Ordering::Release);
+        let session = link.control("SELECT pg_backend_pid()").ok()??;
+        self.notifier_session.store(session.parse().ok()?, Ordering::Release);
         Some(link)
     }
 
@@ -205,12 +203,7 @@ impl Shared {
 
     fn connect_listener(&self) -> Option<Link> {
         let mut link = Link::connect(&self.connector).ok()?;
-        run(&mut link, &format!("LISTEN {}", self.channel))?;
+        link.control(&format!("LISTEN {}", self.channel)).ok()?;
         Some(link)
     }
-}
-
-fn run(link: &mut Link, sql: &str) -> Option<()> {
-    let answers = link.send(&[Request::Control(sql)]).ok()?;
-    answers.iter().all(Result::is_ok).then_some(())
 }

@@ -1,4 +1,4 @@
-//! Maps PostgreSQL's error codes to our errors and decides which are worth a retry.
+//! Maps PostgreSQL's error codes to our errors.
 
 use std::error::Error;
 use std::io;
@@ -8,30 +8,11 @@ use tokio_postgres::error::SqlState;
 
 use crate::store::conn::error::DbError;
 
-/// An error, and whether the same transaction may succeed if it runs again.
-#[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) error: DbError,
-    pub(super) is_retryable: bool,
-}
-
-impl Failure {
-    pub(super) fn is_disconnect(&self) -> bool {
-        matches!(self.error, DbError::Disconnected { .. })
-    }
-}
-
-impl From<DbError> for Failure {
-    fn from(error: DbError) -> Self {
-        Self { error, is_retryable: false }
-    }
-}
-
 pub(super) fn classify(
     target: &str,
     operation: impl FnOnce() -> String,
     error: tokio_postgres::Error,
-) -> Failure {
+) -> DbError {
     let Some(code) = error.code().cloned() else {
         return without_code(operation(), error);
     };
@@ -39,12 +20,8 @@ pub(super) fn classify(
         return disconnected(operation(), error);
     }
     if code == SqlState::T_R_SERIALIZATION_FAILURE || code == SqlState::T_R_DEADLOCK_DETECTED {
-        return Failure {
-            error: DbError::Busy { what: "conflicting transactions" },
-            is_retryable: true,
-        };
-    }
-    Failure::from(if code == SqlState::UNIQUE_VIOLATION {
+        DbError::Conflict
+    } else if code == SqlState::UNIQUE_VIOLATION {
         DbError::Unique {
             constraint: error
                 .as_db_error()
@@ -64,7 +41,7 @@ pub(super) fn classify(
         DbError::Corrupt { target: target.to_owned() }
     } else {
         DbError::other(operation(), error)
-    })
+    }
 }
 
 /// The server ends the session with one of these, or refuses a new one for now.
@@ -83,21 +60,14 @@ fn is_end_of_session(code: &SqlState) -> bool {
 
 /// An error that the server did not send: the connection is broken, or a message could not be
 /// written or read.
-fn without_code(operation: String, error: tokio_postgres::Error) -> Failure {
+fn without_code(operation: String, error: tokio_postgres::Error) -> DbError {
     let is_link = error.is_closed() || error.source().is_some_and(<dyn Error>::is::<io::Error>);
-    if is_link {
-        disconnected(operation, error)
-    } else {
-        Failure::from(DbError::other(operation, error))
-    }
+    if is_link { disconnected(operation, error) } else { DbError::other(operation, error) }
 }
 
 pub(super) fn disconnected(
     operation: String,
     source: impl Error + Send + Sync + 'static,
-) -> Failure {
-    Failure {
-        error: DbError::Disconnected { operation, source: Arc::new(source) },
-        is_retryable: true,
-    }
+) -> DbError {
+    DbError::Disconnected { operation, source: Arc::new(source) }
 }

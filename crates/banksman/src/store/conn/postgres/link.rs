@@ -16,12 +16,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, Error, NoTls, Notification, Socket, Statement,
+    AsyncMessage, Client, Config, Connection, Error, NoTls, Notification, SimpleQueryMessage,
+    Socket, Statement,
 };
 
-use super::failure::{Failure, classify, disconnected};
+use super::failure::{classify, disconnected};
 use crate::store::conn::error::DbError;
-use crate::store::conn::statement_key;
+use crate::store::conn::{Result, run_operation, statement_key};
 
 type Wire = Connection<Socket, NoTlsStream>;
 
@@ -46,16 +47,16 @@ pub(super) struct Connector {
 
 /// A request to the server.
 pub(super) enum Request<'a> {
-    /// Statements without parameters or results.
+    /// Statements without parameters.
     Control(&'a str),
     Prepare(&'a str),
-    Write(&'a Prepared, &'a Params),
-    Query(&'a Prepared, &'a Params),
+    Run(&'a Prepared, &'a Params),
 }
 
 /// The server's answer to a request.
 pub(super) enum Reply {
-    Done,
+    /// The first value of the first row, if there is one.
+    Control(Option<String>),
     Prepared(Statement),
     Rows(Vec<tokio_postgres::Row>),
 }
@@ -80,7 +81,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn connect(connector: &Arc<Connector>) -> Result<Self, Failure> {
+    pub(super) fn connect(connector: &Arc<Connector>) -> Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -139,22 +140,32 @@ impl Link {
         prepared
     }
 
+    /// Runs statements without parameters and returns the first value of the first row.
+    pub(super) fn control(&mut self, sql: &str) -> Result<Option<String>> {
+        self.control_within(self.connector.statement_timeout + ANSWER_MARGIN, sql)
+    }
+
+    pub(super) fn control_within(&mut self, limit: Duration, sql: &str) -> Result<Option<String>> {
+        match self.send_within(limit, &[Request::Control(sql)])?.pop().transpose() {
+            Ok(Some(Reply::Control(value))) => Ok(value),
+            Ok(Some(Reply::Prepared(_) | Reply::Rows(_)) | None) => Ok(None),
+            Err(error) => Err(classify(self.target(), || run_operation(sql), error)),
+        }
+    }
+
     /// Sends all requests at once and returns one answer for each. An error means that the server did
     /// not answer.
-    pub(super) fn send(
-        &mut self,
-        requests: &[Request<'_>],
-    ) -> Result<Vec<Result<Reply, Error>>, Failure> {
+    pub(super) fn send(&mut self, requests: &[Request<'_>]) -> Result<Vec<Result<Reply, Error>>> {
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX);
         let limit = self.connector.statement_timeout.saturating_mul(count) + ANSWER_MARGIN;
         self.send_within(limit, requests)
     }
 
-    pub(super) fn send_within(
+    fn send_within(
         &mut self,
         limit: Duration,
         requests: &[Request<'_>],
-    ) -> Result<Vec<Result<Reply, Error>>, Failure> {
+    ) -> Result<Vec<Result<Reply, Error>>> {
         let Self { runtime, client, wire, .. } = self;
         let asked = requests.iter().map(|request| ask(client, request)).collect();
         let mut asked = pin!(all(asked));
@@ -192,24 +203,22 @@ impl Link {
 /// Makes the future of a request, which is queued when it is first polled.
 fn ask<'a>(client: &'a Client, request: &'a Request<'a>) -> Pending<'a> {
     match request {
-        Request::Control(sql) => {
-            Box::pin(async { client.batch_execute(sql).await.map(|()| Reply::Done) })
-        }
-        Request::Prepare(sql) => Box::pin(async { client.prepare(sql).await.map(Reply::Prepared) }),
-        Request::Write(prepared, params) => Box::pin(async {
-            let sent = client.execute_raw(&prepared.statement, borrowed(params));
-            sent.await.map(|_| Reply::Done)
+        Request::Control(sql) => Box::pin(async {
+            let messages = client.simple_query(sql).await?;
+            Ok(Reply::Control(messages.iter().find_map(first_value)))
         }),
-        Request::Query(prepared, params) => Box::pin(async {
-            let params: Vec<_> = borrowed(params).collect();
-            let sent = client.query(&prepared.statement, &params);
-            sent.await.map(Reply::Rows)
+        Request::Prepare(sql) => Box::pin(async { client.prepare(sql).await.map(Reply::Prepared) }),
+        Request::Run(prepared, params) => Box::pin(async {
+            let params: Vec<_> =
+                params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+            client.query(&prepared.statement, &params).await.map(Reply::Rows)
         }),
     }
 }
 
-fn borrowed(params: &Params) -> impl ExactSizeIterator<Item = &(dyn ToSql + Sync)> {
-    params.iter().map(|param| &**param as &(dyn ToSql + Sync))
+fn first_value(message: &SimpleQueryMessage) -> Option<String> {
+    let SimpleQueryMessage::Row(row) = message else { return None };
+    row.get(0).map(str::to_owned)
 }
 
 /// Polls all requests in order, so that they go out in order and together.

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::failure::{Failure, classify};
-use super::link::{CONNECT_WITHIN, Connector, Link, Prepared, Reply, Request};
+use super::link::{CONNECT_WITHIN, Connector, Link};
 use crate::store::conn::error::DbError;
 use crate::store::conn::migrate::{self, Migration};
 use crate::store::conn::target::{Target, postgres_config};
-use crate::store::conn::{Dialect, Options, Result, run_operation};
+use crate::store::conn::{Dialect, Options, Result};
 
 /// The lock under which all stores of one database change their schema. The number is arbitrary.
 const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7089063422501)";
@@ -75,20 +74,23 @@ pub(super) fn set_up(
     options: &Options,
     migrations: &[Migration],
 ) -> Result<(Link, String)> {
-    let mut link = Link::connect(connector).map_err(|failure| open_error(connector, failure))?;
-    set_up_schema(&mut link, options, migrations).map_err(|failure| failure.error)?;
-    let schema = one_number(&mut link, "SELECT current_schema()::regnamespace::oid::bigint")
-        .map_err(|failure| failure.error)?;
-    let Some(schema) = schema else {
-        return Err(DbError::Target {
-            reason: "the server's search path names no schema that exists",
-        });
-    };
+    let mut link = Link::connect(connector).map_err(|error| open_error(connector, error))?;
+    if let Some(schema) = &options.schema {
+        make_schema(&mut link, schema)?;
+    }
+    let found = schema_version(&mut link)?;
+    for migration in migrate::due(migrations, found)? {
+        apply_migration(&mut link, migration).map_err(|error| migration.failed(error))?;
+    }
+    let schema = link.control("SELECT current_schema()::regnamespace::oid")?;
+    let schema = schema.ok_or(DbError::Target {
+        reason: "the server's search path names no schema that exists",
+    })?;
     Ok((link, format!("banksman_{schema}")))
 }
 
-fn open_error(connector: &Connector, failure: Failure) -> DbError {
-    match failure.error {
+fn open_error(connector: &Connector, error: DbError) -> DbError {
+    match error {
         DbError::Disconnected { source, .. } | DbError::Other { source, .. } => {
             DbError::Open { target: connector.target.clone(), source }
         }
@@ -96,84 +98,39 @@ fn open_error(connector: &Connector, failure: Failure) -> DbError {
     }
 }
 
-fn set_up_schema(
-    link: &mut Link,
-    options: &Options,
-    migrations: &[Migration],
-) -> Result<(), Failure> {
-    if let Some(schema) = &options.schema {
-        make_schema(link, schema)?;
-    }
-    let found = schema_version(link)?;
-    for migration in migrate::due(migrations, found)? {
-        apply_migration(link, migration).map_err(|failure| migration.failed(failure.error))?;
-    }
-    Ok(())
-}
-
-fn make_schema(link: &mut Link, schema: &str) -> Result<(), Failure> {
-    let known = one_number(link, &format!("SELECT to_regnamespace('{schema}')::oid::bigint"))?;
-    if known.is_some() {
+fn make_schema(link: &mut Link, schema: &str) -> Result<()> {
+    if link.control(&format!("SELECT to_regnamespace('{schema}')"))?.is_some() {
         return Ok(());
     }
     let make = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
     run(link, &["BEGIN READ WRITE", SCHEMA_LOCK, &make, "COMMIT"])
 }
 
-fn apply_migration(link: &mut Link, migration: &Migration) -> Result<(), Failure> {
+fn apply_migration(link: &mut Link, migration: &Migration) -> Result<()> {
     run(link, &["BEGIN READ WRITE", "SET LOCAL statement_timeout = 0", SCHEMA_LOCK])?;
     // Another process may have applied the step while we waited for the lock.
     if schema_version(link)? >= migration.version {
         return run(link, &["ROLLBACK"]);
     }
-    for statement in &migration.statements(Dialect::Postgres) {
-        run(link, &[statement])?;
-    }
+    let statements = migration.statements(Dialect::Postgres);
+    run(link, &statements)?;
     run(link, &["COMMIT"])
 }
 
-fn schema_version(link: &mut Link) -> Result<i64, Failure> {
+fn schema_version(link: &mut Link) -> Result<i64> {
     // Querying a missing table would abort the transaction, so check its existence first, and with
     // an ordinary query: `to_regclass` may answer from what the session knew before it waited for
     // the lock.
-    let book = "SELECT count(*) FROM pg_catalog.pg_tables \
+    let book = "SELECT 1 FROM pg_catalog.pg_tables \
                 WHERE schemaname = current_schema() AND tablename = 'schema_versions'";
-    if one_number(link, book)?.unwrap_or(0) == 0 {
+    if link.control(book)?.is_none() {
         return Ok(0);
     }
-    let version = one_number(link, "SELECT max(version) FROM schema_versions")?;
-    Ok(version.unwrap_or(0))
+    let version = link.control("SELECT max(version) FROM schema_versions")?;
+    Ok(version.and_then(|version| version.parse().ok()).unwrap_or(0))
 }
 
 /// Runs statements in order; stops at the first error.
-fn run(link: &mut Link, statements: &[&str]) -> Result<(), Failure> {
-    for sql in statements {
-        for answer in link.send_within(STEP_AT_MOST, &[Request::Control(sql)])? {
-            answer.map_err(|error| failure(link, sql, error))?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn one_number(link: &mut Link, sql: &str) -> Result<Option<i64>, Failure> {
-    let mut prepared = None;
-    for answer in link.send(&[Request::Prepare(sql)])? {
-        if let Reply::Prepared(statement) = answer.map_err(|error| failure(link, sql, error))? {
-            prepared = Some(Prepared { statement, columns: Arc::default() });
-        }
-    }
-    let Some(prepared) = prepared else {
-        return Ok(None);
-    };
-    for answer in link.send(&[Request::Query(&prepared, &Vec::new())])? {
-        if let Reply::Rows(rows) = answer.map_err(|error| failure(link, sql, error))? {
-            let Some(row) = rows.first() else { continue };
-            return row.try_get(0).map_err(|error| failure(link, sql, error));
-        }
-    }
-    Ok(None)
-}
-
-fn failure(link: &Link, sql: &str, error: tokio_postgres::Error) -> Failure {
-    classify(link.target(), || run_operation(sql), error)
+fn run(link: &mut Link, statements: &[impl AsRef<str>]) -> Result<()> {
+    statements.iter().try_for_each(|sql| link.control_within(STEP_AT_MOST, sql.as_ref()).map(drop))
 }

@@ -1,4 +1,4 @@
-//! One PostgreSQL transaction as a [`Conn`], with as few round trips as its queries need.
+//! The statements of one PostgreSQL transaction, with as few round trips as its queries need.
 //!
 //! BEGIN and writes are buffered and go out with the next query or with COMMIT. That is safe
 //! because each session is read-only unless a transaction says otherwise: if BEGIN fails, nothing
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use tokio_postgres::types::{ToSql, Type};
 
-use super::failure::{Failure, classify};
+use super::failure::classify;
 use super::link::{Link, Params, Prepared, Reply, Request};
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, SqlValue};
-use crate::store::conn::{Access, Conn, Dialect, Result, run_operation};
+use crate::store::conn::{Access, Dialect, Result, Statements, run_operation};
 
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -28,8 +28,6 @@ pub(super) struct Transaction<'a> {
     is_begun: bool,
     buffered: Vec<BufferedWrite>,
     buffered_bytes: usize,
-    notifies: bool,
-    failure: Option<Failure>,
 }
 
 struct BufferedWrite {
@@ -38,57 +36,34 @@ struct BufferedWrite {
     params: Params,
 }
 
-/// How an uncommitted transaction ended.
-pub(super) enum Lost {
-    /// Nothing was changed.
-    RolledBack(Failure),
-    /// The connection broke during COMMIT.
-    Unknown(DbError),
-}
-
 impl<'a> Transaction<'a> {
     pub(super) fn new(link: &'a mut Link, access: Access) -> Self {
-        Self {
-            link,
-            access,
-            is_begun: false,
-            buffered: Vec::new(),
-            buffered_bytes: 0,
-            notifies: false,
-            failure: None,
+        Self { link, access, is_begun: false, buffered: Vec::new(), buffered_bytes: 0 }
+    }
+
+    pub(super) fn commit(&mut self) -> Result<()> {
+        match self.send_commit() {
+            // A read has nothing to lose.
+            Err(DbError::CommitUnknown { .. }) if self.access == Access::Read => Ok(()),
+            ended => ended,
         }
-    }
-
-    pub(super) fn notifies(&self) -> bool {
-        self.notifies
-    }
-
-    /// The error that lost the transaction, whatever the job made of it.
-    pub(super) fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take()
     }
 
     /// Sends buffered writes together with COMMIT.
-    pub(super) fn commit(&mut self) -> Result<(), Lost> {
+    fn send_commit(&mut self) -> Result<()> {
         if !self.is_begun && self.buffered.is_empty() {
             return Ok(());
         }
-        let commit = (Request::Control("COMMIT"), "COMMIT");
         // If the server did not answer, COMMIT had already been sent.
-        let answers =
-            self.send(Some(commit)).map_err(|failure| Lost::Unknown(commit_unknown(failure)))?;
+        let answers = self.send(Request::Control("COMMIT"), "COMMIT").map_err(commit_unknown)?;
         let before_commit = answers.len() - 1;
         for (index, (sql, answer)) in answers.into_iter().enumerate() {
             let Err(error) = answer else { continue };
             // A server error on an earlier request means that COMMIT was not reached, or that it ended
             // an aborted transaction.
             let is_certain = error.as_db_error().is_some() && index < before_commit;
-            let failure = self.classify(sql, error);
-            return Err(if failure.is_disconnect() && !is_certain {
-                Lost::Unknown(commit_unknown(failure))
-            } else {
-                Lost::RolledBack(failure)
-            });
+            let error = self.classify(sql, error);
+            return Err(if is_certain { error } else { commit_unknown(error) });
         }
         Ok(())
     }
@@ -97,129 +72,81 @@ impl<'a> Transaction<'a> {
     pub(super) fn roll_back(&mut self) {
         if self.is_begun && !self.link.is_broken() {
             // If this fails, the connection is broken and the transaction is gone with it.
-            drop(self.link.send(&[Request::Control("ROLLBACK")]));
+            drop(self.link.control("ROLLBACK"));
         }
     }
 
-    fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, Failure> {
-        let prepared = self.prepared(sql)?;
-        let params = encode(&prepared, sql, params)?;
-        match self.ask(Request::Query(&prepared, &params), sql)? {
-            Reply::Rows(rows) => Ok(rows
-                .iter()
-                .map(|row| decode(row, &prepared.columns))
-                .collect::<Result<_, _>>()?),
-            Reply::Done | Reply::Prepared(_) => Err(unexpected_reply(sql)),
-        }
-    }
-
-    fn buffer(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<(), Failure> {
-        let bytes: usize = params.iter().map(SqlValue::size).sum();
-        if self.buffered.len() >= MAX_BUFFERED_WRITES
-            || self.buffered_bytes + bytes > MAX_BUFFERED_BYTES
-        {
-            self.last_answer(None)?;
-        }
-        let prepared = self.prepared(sql)?;
-        let params = encode(&prepared, sql, params)?;
-        self.buffered_bytes += bytes;
-        self.buffered.push(BufferedWrite { sql, prepared, params });
-        Ok(())
-    }
-
-    fn prepared(&mut self, sql: &'static str) -> Result<Prepared, Failure> {
+    fn prepared(&mut self, sql: &'static str) -> Result<Prepared> {
         if let Some(prepared) = self.link.prepared(sql) {
             return Ok(prepared.clone());
         }
         match self.ask(Request::Prepare(sql), sql)? {
             Reply::Prepared(statement) => Ok(self.link.keep_prepared(sql, statement)),
-            Reply::Done | Reply::Rows(_) => Err(unexpected_reply(sql)),
+            Reply::Control(_) | Reply::Rows(_) => Err(unexpected_reply(sql)),
         }
     }
 
     /// Sends buffered writes and one more request, and returns the answer to that request.
-    fn ask(&mut self, request: Request<'_>, sql: &'static str) -> Result<Reply, Failure> {
-        self.last_answer(Some((request, sql)))?.ok_or_else(|| unexpected_reply(sql))
-    }
-
-    fn last_answer(
-        &mut self,
-        last: Option<(Request<'_>, &'static str)>,
-    ) -> Result<Option<Reply>, Failure> {
+    fn ask(&mut self, request: Request<'_>, sql: &'static str) -> Result<Reply> {
         let mut reply = None;
         // The first error is the cause; the server answers each later request with "the transaction is
         // aborted".
-        for (sql, answer) in self.send(last)? {
+        for (sql, answer) in self.send(request, sql)? {
             reply = Some(answer.map_err(|error| self.classify(sql, error))?);
         }
-        Ok(reply)
+        reply.ok_or_else(|| unexpected_reply(sql))
     }
 
-    fn send(&mut self, last: Option<(Request<'_>, &'static str)>) -> Result<Answers, Failure> {
+    fn send(&mut self, request: Request<'_>, sql: &'static str) -> Result<Answers> {
         let buffered = std::mem::take(&mut self.buffered);
         self.buffered_bytes = 0;
-        let mut names = Vec::with_capacity(buffered.len() + 2);
-        let mut requests = Vec::with_capacity(buffered.len() + 2);
-        if !self.is_begun {
-            self.is_begun = true;
-            let begin = match self.access {
-                Access::Write => BEGIN_WRITE,
-                Access::Read => BEGIN_READ,
-            };
-            names.push(begin);
-            requests.push(Request::Control(begin));
-        }
-        for write in &buffered {
-            names.push(write.sql);
-            requests.push(Request::Write(&write.prepared, &write.params));
-        }
-        if let Some((request, name)) = last {
-            names.push(name);
-            requests.push(request);
-        }
+        let begin = match self.access {
+            Access::Write => BEGIN_WRITE,
+            Access::Read => BEGIN_READ,
+        };
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        let begin = is_first.then_some((begin, Request::Control(begin)));
+        let writes =
+            buffered.iter().map(|write| (write.sql, Request::Run(&write.prepared, &write.params)));
+        let (names, requests): (Vec<&str>, Vec<Request<'_>>) =
+            begin.into_iter().chain(writes).chain([(sql, request)]).unzip();
         let answers = self.link.send(&requests)?;
         Ok(names.into_iter().zip(answers).collect())
     }
 
-    fn classify(&self, sql: &str, error: tokio_postgres::Error) -> Failure {
+    fn classify(&self, sql: &str, error: tokio_postgres::Error) -> DbError {
         classify(self.link.target(), || run_operation(sql), error)
-    }
-
-    /// Refuses a statement if the transaction is lost.
-    fn guard(&self) -> Result<()> {
-        match &self.failure {
-            Some(failure) => Err(failure.error.clone()),
-            None => Ok(()),
-        }
-    }
-
-    fn lose(&mut self, failure: Failure) -> DbError {
-        let error = failure.error.clone();
-        self.failure = Some(failure);
-        error
     }
 }
 
 /// Each request's statement with its answer, in order.
 type Answers = Vec<(&'static str, Result<Reply, tokio_postgres::Error>)>;
 
-impl Conn for Transaction<'_> {
+impl Statements for Transaction<'_> {
     fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>> {
-        self.guard()?;
-        self.run(sql, params).map_err(|failure| self.lose(failure))
+        let prepared = self.prepared(sql)?;
+        let params = encode(&prepared, sql, params)?;
+        match self.ask(Request::Run(&prepared, &params), sql)? {
+            Reply::Rows(rows) => rows.iter().map(|row| decode(row, &prepared.columns)).collect(),
+            Reply::Control(_) | Reply::Prepared(_) => Err(unexpected_reply(sql)),
+        }
     }
 
     fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()> {
-        self.guard()?;
-        let buffered = match self.access {
-            Access::Write => self.buffer(sql, params),
-            Access::Read => Err(Failure::from(DbError::WriteInRead)),
-        };
-        buffered.map_err(|failure| self.lose(failure))
-    }
-
-    fn notify(&mut self) {
-        self.notifies = true;
+        if self.access == Access::Read {
+            return Err(DbError::WriteInRead);
+        }
+        let bytes: usize = params.iter().map(SqlValue::size).sum();
+        let prepared = self.prepared(sql)?;
+        let params = encode(&prepared, sql, params)?;
+        if self.buffered.len() >= MAX_BUFFERED_WRITES
+            || self.buffered_bytes + bytes > MAX_BUFFERED_BYTES
+        {
+            return self.ask(Request::Run(&prepared, &params), sql).map(drop);
+        }
+        self.buffered_bytes += bytes;
+        self.buffered.push(BufferedWrite { sql, prepared, params });
+        Ok(())
     }
 
     fn dialect(&self) -> Dialect {
@@ -227,17 +154,17 @@ impl Conn for Transaction<'_> {
     }
 }
 
-fn commit_unknown(failure: Failure) -> DbError {
-    match failure.error {
+fn commit_unknown(error: DbError) -> DbError {
+    match error {
         DbError::Disconnected { source, .. } => DbError::CommitUnknown { source },
         other => other,
     }
 }
 
 /// The library promises one answer of the right kind for each request, so this should never happen.
-fn unexpected_reply(sql: &str) -> Failure {
+fn unexpected_reply(sql: &str) -> DbError {
     let source = io::Error::other("the server's answer does not match the request");
-    Failure::from(DbError::other(run_operation(sql), source))
+    DbError::other(run_operation(sql), source)
 }
 
 /// Chooses the wire format of each parameter by the type that the server expects.

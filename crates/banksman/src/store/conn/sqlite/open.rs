@@ -34,14 +34,12 @@ const CACHED_STATEMENTS: usize = 512;
 /// forever.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 
-/// An opened store: the writer's link, the file's real path and the wake file.
-pub(super) struct Opened {
-    pub(super) link: Link,
-    pub(super) path: PathBuf,
-    pub(super) wake_file: WakeFile,
-}
-
-pub(super) fn open(path: &Path, options: &Options, migrations: &[Migration]) -> Result<Opened> {
+/// Opens a store, and creates it if there is no file. Returns the writer's link.
+pub(super) fn open(
+    path: &Path,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<(Link, WakeFile)> {
     match File::open(path) {
         Ok(file) => check_header(path, file)?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -53,7 +51,7 @@ pub(super) fn open(path: &Path, options: &Options, migrations: &[Migration]) -> 
     let real = fs::canonicalize(path).map_err(|error| file_error(path, error))?;
     let wake_file = WakeFile::open(&real).map_err(|error| file_error(path, error))?;
     let connection = ready(&real, options.busy_timeout, migrations)?;
-    Ok(Opened { link: Link::new(connection, real.clone(), Access::Write), path: real, wake_file })
+    Ok((Link::new(connection, real, Access::Write), wake_file))
 }
 
 /// Opens an existing file and makes it a store if it is not one yet.

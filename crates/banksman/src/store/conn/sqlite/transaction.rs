@@ -1,4 +1,4 @@
-//! One SQLite transaction as a [`Conn`], and the mapping of SQLite's result codes to our errors.
+//! The statements of one SQLite transaction, and the mapping of SQLite's result codes to our errors.
 //!
 //! It runs statements inside a transaction that its caller begins and ends, and must never run one
 //! outside.
@@ -13,26 +13,16 @@ use rusqlite::{Connection, ErrorCode, Statement, ffi};
 
 use crate::store::conn::error::DbError;
 use crate::store::conn::value::{Row, SqlValue};
-use crate::store::conn::{Access, Conn, Dialect, Result, run_operation, statement_key};
+use crate::store::conn::{Access, Dialect, Result, Statements, run_operation, statement_key};
 
 /// A connection and what it knows about each statement.
 pub(super) struct Link {
     pub(super) connection: Connection,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     access: Access,
     /// By [`statement_key`].
     statements: HashMap<(usize, usize), Known>,
-    status: JobResult,
-}
-
-/// The result of the last job on this link.
-#[derive(Default)]
-pub(super) struct JobResult {
-    /// The first error; it has cost the job its changes.
-    pub(super) failed: Option<DbError>,
-    /// The job asked for a notification.
-    pub(super) notifies: bool,
-    /// The job ran a statement that may change something.
+    /// A statement has run that may change something.
     pub(super) wrote: bool,
 }
 
@@ -45,7 +35,7 @@ struct Known {
 
 impl Link {
     pub(super) fn new(connection: Connection, path: PathBuf, access: Access) -> Self {
-        Self { connection, path, access, statements: HashMap::new(), status: JobResult::default() }
+        Self { connection, path, access, statements: HashMap::new(), wrote: false }
     }
 
     /// Runs one of the driver's own statements, which begin and end transactions and savepoints.
@@ -53,13 +43,8 @@ impl Link {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.raw_execute())
-            .map(|_| ())
+            .map(drop)
             .map_err(|error| self.error(sql, error))
-    }
-
-    /// Takes the last job's result, so that the next job starts afresh.
-    pub(super) fn take_status(&mut self) -> JobResult {
-        std::mem::take(&mut self.status)
     }
 
     pub(super) fn is_in_transaction(&self) -> bool {
@@ -73,25 +58,10 @@ impl Link {
         classify(&self.path, &run_operation(sql), error)
     }
 
-    /// Refuses a statement if the transaction is lost. SQLite itself rolls back on some errors (a
-    /// full disk, for example), and a statement after that would be committed on its own.
-    fn guard(&self) -> Result<()> {
-        if let Some(error) = &self.status.failed {
-            return Err(error.clone());
-        }
-        if !self.is_in_transaction() {
-            return Err(DbError::other(
-                "run a statement",
-                io::Error::other("the transaction has ended"),
-            ));
-        }
-        Ok(())
-    }
-
     fn run(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>, rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let known = self.statements.entry(statement_key(sql)).or_insert_with(|| learn(&statement));
-        self.status.wrote |= !known.is_readonly;
+        self.wrote |= !known.is_readonly;
         bind(&mut statement, &known.numbers, params)?;
         let mut found = Vec::new();
         let mut rows = statement.raw_query();
@@ -103,22 +73,19 @@ impl Link {
     }
 }
 
-impl Conn for Link {
+impl Statements for Link {
     fn query(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<Vec<Row>> {
-        self.guard()?;
-        self.run(sql, params).map_err(|error| {
-            let error = self.error(sql, error);
-            self.status.failed = Some(error.clone());
-            error
-        })
+        // SQLite itself rolls back on some errors (a full disk, for example), and a statement after
+        // that would be committed on its own.
+        if !self.is_in_transaction() {
+            let ended = io::Error::other("the transaction has ended");
+            return Err(DbError::other("run a statement", ended));
+        }
+        self.run(sql, params).map_err(|error| self.error(sql, error))
     }
 
     fn write(&mut self, sql: &'static str, params: &[SqlValue]) -> Result<()> {
-        self.query(sql, params).map(|_| ())
-    }
-
-    fn notify(&mut self) {
-        self.status.notifies = true;
+        self.query(sql, params).map(drop)
     }
 
     fn dialect(&self) -> Dialect {

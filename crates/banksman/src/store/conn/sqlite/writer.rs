@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::transaction::{JobResult, Link};
+use super::transaction::Link;
 use crate::store::conn::error::DbError;
 use crate::store::conn::wake::{WakeFile, WakeSignal};
 use crate::store::conn::{Conn, run_job};
@@ -30,17 +30,12 @@ trait Job: Send {
     fn answer(self: Box<Self>, undone: Option<DbError>);
 }
 
-/// The result of running a job.
-enum JobOutcome {
-    Kept {
-        notifies: bool,
-    },
-    /// `because` is the database's error, if the job itself did not refuse.
-    Refused {
-        because: Option<DbError>,
-        /// There is something to undo.
-        wrote: bool,
-    },
+/// What running a job led to.
+struct JobOutcome {
+    /// Neither the job nor the database refused.
+    is_kept: bool,
+    failure: Option<DbError>,
+    notifies: bool,
 }
 
 struct Call<T, E, F> {
@@ -56,18 +51,10 @@ where
     F: FnMut(&mut dyn Conn) -> Result<T, E> + Send,
 {
     fn run(&mut self, link: &mut Link) -> JobOutcome {
-        let result = run_job(&mut self.job, link);
-        let JobResult { failed: because, notifies, wrote } = link.take_status();
-        let (result, ran) = match (result, because) {
-            (Ok(done), None) => (Ok(done), JobOutcome::Kept { notifies }),
-            (Ok(_), Some(error)) => {
-                let because = Some(error.clone());
-                (Err(E::from(error)), JobOutcome::Refused { because, wrote })
-            }
-            (Err(refusal), because) => (Err(refusal), JobOutcome::Refused { because, wrote }),
-        };
-        self.result = Some(result);
-        ran
+        let ran = run_job(&mut self.job, link);
+        let (failure, notifies) = (ran.failure.clone(), ran.notifies);
+        let result = self.result.insert(ran.unless_lost());
+        JobOutcome { is_kept: result.is_ok(), failure, notifies }
     }
 
     fn answer(self: Box<Self>, undone: Option<DbError>) {
@@ -195,35 +182,29 @@ impl WriterThread {
     }
 
     fn run_begun(&mut self, group: &mut [Box<dyn Job>], undo: Undo) -> GroupOutcome {
-        let mut kept = 0;
-        let mut notify = false;
+        let (mut keeps, mut notifies) = (false, false);
         let is_alone = group.len() == 1;
         for (index, job) in group.iter_mut().enumerate() {
             match self.run_member(job.as_mut(), undo) {
-                Ok(JobOutcome::Kept { notifies }) => {
-                    kept += 1;
-                    notify |= notifies;
+                Ok(ran) if ran.is_kept => {
+                    keeps = true;
+                    notifies |= ran.notifies;
                 }
-                Ok(JobOutcome::Refused { wrote, .. }) => {
-                    if wrote && undo == Undo::Group && !is_alone {
-                        return GroupOutcome::NeedsSavepoints;
-                    }
+                Ok(_) if self.link.wrote && undo == Undo::Group && !is_alone => {
+                    return GroupOutcome::NeedsSavepoints;
                 }
-                Err(error) => {
-                    let ran = index + 1;
-                    return GroupOutcome::Undone { ran, error };
-                }
+                Ok(_) => {}
+                Err(error) => return GroupOutcome::Undone { ran: index + 1, error },
             }
         }
-        if kept == 0 {
+        if !keeps {
             return GroupOutcome::Done;
         }
         if let Err(error) = self.link.control("COMMIT") {
-            let ran = group.len();
-            return GroupOutcome::Undone { ran, error };
+            return GroupOutcome::Undone { ran: group.len(), error };
         }
         self.counts.commits.fetch_add(1, Ordering::Relaxed);
-        if notify {
+        if notifies {
             self.signal.raise();
             // Other processes check by themselves if they get no hint.
             drop(self.wake_file.touch());
@@ -236,12 +217,17 @@ impl WriterThread {
         if undo == Undo::Member {
             self.link.control("SAVEPOINT job")?;
         }
+        self.link.wrote = false;
         let ran = job.run(&mut self.link);
         if !self.link.is_in_transaction() {
-            return Err(lost(ran));
+            // SQLite rolled the transaction back by itself.
+            let ended = || io::Error::other("a job ended the transaction");
+            return Err(ran
+                .failure
+                .unwrap_or_else(|| DbError::other("keep a transaction open", ended())));
         }
         if undo == Undo::Member {
-            if let JobOutcome::Refused { .. } = ran {
+            if !ran.is_kept {
                 self.link.control("ROLLBACK TO job")?;
             }
             self.link.control("RELEASE job")?;
@@ -270,15 +256,4 @@ enum GroupOutcome {
     Undone { ran: usize, error: DbError },
     /// One job must be undone alone, so the group must run again with savepoints.
     NeedsSavepoints,
-}
-
-/// Why SQLite rolled the transaction back by itself.
-fn lost(ran: JobOutcome) -> DbError {
-    match ran {
-        JobOutcome::Refused { because: Some(error), .. } => error,
-        JobOutcome::Refused { because: None, .. } | JobOutcome::Kept { .. } => DbError::other(
-            "keep a transaction open",
-            io::Error::other("a job ended the transaction"),
-        ),
-    }
 }
