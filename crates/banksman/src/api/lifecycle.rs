@@ -38,7 +38,7 @@ documents! {
         initial: &'a str = &table.state(table.initial).name,
         roles: &'a [String] = &table.roles,
         settings: BTreeMap<&'a str, SettingValue<'a>> =
-            table.settings.iter().map(|(name, value)| (&**name, value.into())).collect(),
+            table.settings.iter().map(|(name, value)| (&**name, (&value.value).into())).collect(),
         states: Vec<State<'a>> = table.states.iter().map(State::new).collect(),
         transitions: Vec<Transition<'a>> =
             table.transitions.iter().map(|row| Transition::new(table, row)).collect(),

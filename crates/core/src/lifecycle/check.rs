@@ -240,20 +240,21 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
-        let (message, help) = match self.names.settings.get(&text.value) {
-            Some(Setting::Time(span)) => return Some(*span),
-            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
-                let message = format!("the setting `{}` is not a duration", text.value);
-                (message, "give it a value such as 7d")
-            }
-            None => match text.value.parse::<Span>() {
-                Ok(span) if span.0 > 0 => return Some(span),
-                Ok(_) => ("a bound of no time at all".to_owned(), "write a time such as 30s"),
-                Err(error) => {
-                    (error.to_string(), "the name of a setting that holds one will do, too")
+        let (message, help) =
+            match self.names.settings.get(&text.value).map(|setting| &setting.value) {
+                Some(Setting::Time(span)) => return Some(*span),
+                Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
+                    let message = format!("the setting `{}` is not a duration", text.value);
+                    (message, "give it a value such as 7d")
                 }
-            },
-        };
+                None => match text.value.parse::<Span>() {
+                    Ok(span) if span.0 > 0 => return Some(span),
+                    Ok(_) => ("a bound of no time at all".to_owned(), "write a time such as 30s"),
+                    Err(error) => {
+                        (error.to_string(), "the name of a setting that holds one will do, too")
+                    }
+                },
+            };
         self.problem(text, message, help);
         None
     }

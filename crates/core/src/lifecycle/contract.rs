@@ -8,8 +8,9 @@
 
 use std::fmt;
 
-use super::expr::Type;
-use super::{Lifecycle, Outcome, Route, Setting, StateActivity, StateId};
+use super::{
+    Activity, Lifecycle, Outcome, Route, Setting, State, StateActivity, StateId, StateKind,
+};
 use crate::closed::closed;
 use crate::time::Span;
 
@@ -113,47 +114,6 @@ closed! {
 const WORKED_ON: &[Purpose] = &[Task, Subtask, Step, Review];
 const ANY: &[Purpose] = &Purpose::ALL;
 
-/// The type that a contract field must be declared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldShape {
-    /// A type, as a lifecycle writes it.
-    Type(&'static str),
-    /// At least these words.
-    Words(&'static [&'static str]),
-}
-
-impl FieldShape {
-    #[must_use]
-    pub fn describe(self) -> String {
-        match self {
-            Self::Type(name) => name.to_owned(),
-            Self::Words(words) => format!("[{}]", words.join(", ")),
-        }
-    }
-
-    #[must_use]
-    pub fn fits(self, declared: &Type) -> bool {
-        match (self, declared) {
-            (Self::Type(name), declared) => Type::named(name).as_ref() == Some(declared),
-            (Self::Words(words), Type::OneOf(known)) => {
-                words.iter().all(|word| known.iter().any(|known| known == word))
-            }
-            (Self::Words(_), _) => false,
-        }
-    }
-}
-
-/// Who gives a contract field its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
-    /// The engine, while the task lives.
-    Engine,
-    /// The operation that creates the task.
-    Creator,
-    /// The lifecycle's own rows, or the roles that the field names. Rust only reads it.
-    Lifecycle,
-}
-
 /// One row of the contract, for lint and for the generated reference.
 #[derive(Debug, Clone, Copy)]
 pub struct ContractRow<T> {
@@ -228,159 +188,117 @@ macro_rules! contract {
     (@former $former:literal) => { Some($former) };
 }
 
+mod fields;
+
+pub use fields::{Field, FieldShape, FieldSource};
+
+/// The states in which the engine fires a trigger: those of some kinds, and those that do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FiredIn {
+    pub kinds: &'static [StateKind],
+    pub activities: &'static [Activity],
+}
+
+impl FiredIn {
+    const fn kinds(kinds: &'static [StateKind]) -> Self {
+        Self { kinds, activities: &[] }
+    }
+
+    const fn doing(activities: &'static [Activity]) -> Self {
+        Self { kinds: &[], activities }
+    }
+
+    #[must_use]
+    pub fn fits(self, state: &State) -> bool {
+        let is_done = |activity| self.activities.contains(&activity);
+        self.kinds.contains(&state.kind) || state.activity().is_some_and(is_done)
+    }
+}
+
+impl fmt::Display for FiredIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
+        let does = self.activities.iter().map(|does| format!("that does `{}`", does.as_str()));
+        let kinds = (!kinds.is_empty()).then(|| format!("of kind {}", kinds.join(", ")));
+        f.write_str(&kinds.into_iter().chain(does).collect::<Vec<_>>().join(" or "))
+    }
+}
+
+/// A task in such a state waits for the dispatcher.
+pub(super) const BEFORE_A_RUN: FiredIn =
+    FiredIn { kinds: &[StateKind::Queued], activities: &[Activity::Agent] };
+const NOT_OVER: FiredIn = FiredIn::kinds(&[
+    StateKind::Queued,
+    StateKind::Working,
+    StateKind::Reviewing,
+    StateKind::Waiting,
+    StateKind::Blocked,
+    StateKind::Parked,
+]);
+/// What is done provisionally or has failed is led by its parent, too.
+const NOT_CANCELLED: FiredIn = FiredIn::kinds(&[
+    StateKind::Queued,
+    StateKind::Working,
+    StateKind::Reviewing,
+    StateKind::Waiting,
+    StateKind::Blocked,
+    StateKind::Parked,
+    StateKind::Done,
+    StateKind::Failed,
+]);
+
 /// Who fires a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FiredBy {
-    /// The engine, as the role `system`.
-    Engine,
+    /// The engine alone, as the role `system`.
+    Engine(FiredIn),
+    /// The engine, and whoever else asks for such a move.
+    Both(FiredIn),
     /// A command or a signal file, for the person or run that gave it.
     Caller,
 }
 
-use FiredBy::{Caller, Engine};
+impl FiredBy {
+    /// Where the engine fires it, if it does.
+    #[must_use]
+    pub fn engine(self) -> Option<FiredIn> {
+        match self {
+            Self::Engine(states) | Self::Both(states) => Some(states),
+            Self::Caller => None,
+        }
+    }
+}
+
+use FiredBy::{Both, Caller, Engine};
 
 contract! {
     /// A trigger that the program fires. A lifecycle's other triggers are fired by the outcomes of
     /// its activities, by its timeouts, or by whoever asks for a move.
     pub enum Trigger: FiredBy {
-        Claim = "claim", Engine, ANY, &[], "The dispatcher gives a queued task to a worker.";
-        NoWorker = "no_worker", Engine, &[Task, Subtask], &[], "No worker of any node can take the queued task.";
-        WorkerAvailable = "worker_available", Engine, &[Task, Subtask], &[], "A worker that could take the blocked task has appeared.";
-        OverBudget = "over_budget", Engine, &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
-        ChildrenMoved = "children_moved" formerly "parts_moved", Engine, &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
-        Reset = "reset", Engine, &[Subtask, Step], &[Subtask, Step], "A person or a failed gate has the task start again.";
-        Resume = "take_up", Engine, &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";
-        Close = "close", Engine, &[Subtask, Step, Review, Budget], &[Subtask, Step, Review, Budget], "The parent has ended, or the question is moot.";
-        Trip = "trip", Engine, &[Workflow], &[Workflow], "The workflow's breaker has tripped.";
-        Decided = "taken_up", Engine, &[Workflow], &[Workflow], "A person has decided about every step that was given up.";
-        Led = "led", Engine, &[Workflow], &[Workflow], "The steps know that the workflow runs.";
-        Followed = "followed", Engine, &[Step], &[Step], "A later step has ended, so the veto window is over.";
-        Abort = "abort", Engine, &[Workflow, Step], &[Workflow, Step], "A person, or a gate without a way back, gives the work up.";
+        Claim = "claim", Both(FiredIn::kinds(&[StateKind::Queued])), ANY, &[], "The dispatcher gives a queued task to a worker.";
+        NoWorker = "no_worker", Engine(BEFORE_A_RUN), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
+        WorkerAvailable = "worker_available", Engine(FiredIn::kinds(&[StateKind::Blocked])), &[Task, Subtask], &[], "A worker that could take the blocked task has appeared.";
+        OverBudget = "over_budget", Engine(BEFORE_A_RUN), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
+        ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
+        Reset = "reset", Engine(NOT_CANCELLED), &[Subtask, Step], &[Subtask, Step], "A person or a failed gate has the task start again.";
+        Resume = "take_up", Engine(FiredIn::kinds(&[StateKind::Failed])), &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";
+        Close = "close", Both(NOT_CANCELLED), ANY, &[Subtask, Step, Review, Budget], "The parent has ended, or the question is moot.";
+        Trip = "trip", Both(FiredIn::doing(&[Activity::Wait])), &[Workflow], &[Workflow], "The workflow's breaker has tripped.";
+        Decided = "taken_up", Engine(FiredIn::doing(&[Activity::Human])), &[Workflow], &[Workflow], "A person has decided about every step that was given up.";
+        Led = "led", Engine(FiredIn::kinds(&[StateKind::Working])), &[Workflow], &[Workflow], "The steps know that the workflow runs.";
+        Followed = "followed", Engine(FiredIn::kinds(&[StateKind::Done])), &[Step], &[Step], "A later step has ended, so the veto window is over.";
+        Abort = "abort", Both(NOT_OVER), &[Workflow, Step], &[Workflow, Step], "A person, or a gate without a way back, gives the work up.";
         Open = "open", Caller, &[Step], &[Step], "Somebody begins a manual step.";
         Signal = "signal", Caller, &[Step], &[Step], "The step's completion signal has arrived.";
         Pass = "pass", Caller, &[Step], &[Step], "The gate lets the step pass.";
         Fail = "fail", Caller, &[Step], &[Step], "The gate sends the step back.";
         Veto = "veto", Caller, &[Step], &[Step], "A person objects to a step that an agent let pass.";
         Skip = "skip", Caller, &[Step], &[], "A person goes on without the step.";
-        Proven = "proven", Engine, &[Step], &[Step], "The checks verified a manual step.";
-        Escalate = "escalate", Engine, WORKED_ON, &[], "A person, an agent or a used-up budget asks a person.";
+        Proven = "proven", Engine(FiredIn::doing(&[Activity::Check])), &[Step], &[Step], "The checks verified a manual step.";
+        Escalate = "escalate", Both(NOT_OVER), WORKED_ON, &[], "A person, an agent or a used-up budget asks a person.";
         Retry = "retry", Caller, ANY, &[], "A person has a failed or waiting task tried again.";
         Unblock = "unblock", Caller, ANY, &[], "A person lets a blocked task go on.";
         Cancel = "cancel", Caller, ANY, &[], "A person abandons the task.";
-    }
-}
-
-use FieldShape::Words;
-
-const TEXT: FieldShape = FieldShape::Type("text");
-const NUMBER: FieldShape = FieldShape::Type("number");
-const FLAG: FieldShape = FieldShape::Type("flag");
-const TIME: FieldShape = FieldShape::Type("time");
-const LIST: FieldShape = FieldShape::Type("list");
-/// Plain data with a Rust type of its own.
-const DATA: FieldShape = FieldShape::Type("any");
-
-type Written = (FieldShape, Writer);
-
-contract! {
-    /// A field that the program reads or writes.
-    pub enum Field: Written {
-        // What a run leaves behind.
-        PrUrl = "pr_url", (TEXT, Writer::Engine), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
-        PrHead = "pr_head", (TEXT, Writer::Engine), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
-        Findings = "findings", (TEXT, Writer::Engine), &[Subtask], &[Subtask], "What a spike found out.";
-        SessionId = "session_id", (TEXT, Writer::Engine), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
-        QuotaResetsAt = "quota_resets_at", (TIME, Writer::Engine), WORKED_ON, &[], "When the provider's quota comes back.";
-        Merged = "merged", (FLAG, Writer::Engine), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
-        // Words for people and for the next run.
-        Diagnostic = "diagnostic", (TEXT, Writer::Lifecycle), ANY, &[Step], "Why it failed or waits.";
-        Reason = "reason", (TEXT, Writer::Lifecycle), ANY, &[Workflow, Step], "Why it ended.";
-        Problem = "problem", (TEXT, Writer::Engine), &[Task, Subtask, Workflow, Budget], &[Workflow, Budget], "What a person has to decide about.";
-        Feedback = "feedback", (TEXT, Writer::Lifecycle), ANY, &[Step], "What has to change before the next attempt.";
-        Note = "note", (TEXT, Writer::Lifecycle), ANY, &[], "A person's words with an answer.";
-        UnblockCondition = "unblock_condition", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "What has to happen before it goes on.";
-        Error = "error", (TEXT, Writer::Lifecycle), &[Task], &[], "What went wrong in the last run.";
-        Confirmation = "confirmation", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "Why one more retry is worth it.";
-        ApprovalType = "approval_type", (Words(&["standard", "escalated"]), Writer::Lifecycle), &[Task], &[], "Whether the question is an escalation.";
-        // Shown in the daily note, where a lifecycle keeps them.
-        Tests = "tests", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How the tests went.";
-        Risk = "risk", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How risky the work is.";
-        Estimate = "estimate", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "How long it was expected to take.";
-        Learnings = "learnings", (LIST, Writer::Lifecycle), &[Task, Subtask], &[], "What was learned.";
-        FollowUps = "follow_ups", (LIST, Writer::Lifecycle), &[Task, Subtask], &[], "Tasks that came out of it.";
-        // Panels.
-        Verdicts = "verdicts", (LIST, Writer::Engine), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
-        Concerns = "concerns", (LIST, Writer::Engine), &[Task, Subtask, Step], &[Step], "Objections that stand.";
-        ReviewSummary = "review_summary", (TEXT, Writer::Engine), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
-        PrComments = "pr_comments", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "What reviewers want changed.";
-        Objection = "objection", (TEXT, Writer::Lifecycle), &[Task, Subtask], &[], "A person's objection after the review.";
-        // Plans.
-        Plan = "plan", (DATA, Writer::Engine), &[Task], &[], "The planner's answer.";
-        PlanVersion = "plan_version", (NUMBER, Writer::Engine), &[Task, Subtask], &[Subtask], "The iteration that the plan is of.";
-        PlanHistory = "plan_history", (LIST, Writer::Engine), &[Task], &[], "What each iteration came to.";
-        Subtasks = "subtasks", (LIST, Writer::Engine), &[Task], &[], "The subtasks of the plan with their sizes.";
-        Irreducible = "irreducible", (TEXT, Writer::Engine), &[Task], &[], "Why the planner cannot break it down.";
-        Split = "split", (FLAG, Writer::Engine), &[Task], &[], "Whether subtasks do the work.";
-        LeftOut = "left_out", (LIST, Writer::Lifecycle), &[Task], &[], "Subtasks that a person goes on without.";
-        GivenUp = "given_up", (LIST, Writer::Engine), &[Task], &[], "Subtasks that failed or were cancelled.";
-        ChildrenAsked = "children_asked" formerly "parts_asked", (FLAG, Writer::Lifecycle), &[Task], &[], "Set while a person is asked about subtasks.";
-        ChildrenOpen = "children_open" formerly "parts_open", (NUMBER, Writer::Engine), &[Task, Workflow], &[Workflow], "Children at work or before it.";
-        ChildrenGivenUp = "children_given_up" formerly "parts_given_up", (NUMBER, Writer::Engine), &[Task, Workflow], &[Workflow], "Children that failed or were cancelled.";
-        ChildrenInReview = "children_in_review" formerly "parts_in_review", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks under review.";
-        ChildrenWaiting = "children_waiting" formerly "parts_waiting", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks that wait for their merge.";
-        ChildrenDone = "children_done" formerly "parts_done", (NUMBER, Writer::Engine), &[Task], &[], "Subtasks that are merged.";
-        ChildrenProblem = "children_problem" formerly "parts_problem", (TEXT, Writer::Engine), &[Task], &[], "What happened to the subtasks that were given up.";
-        Subtask = "subtask", (TEXT, Writer::Creator), &[Subtask], &[Subtask], "Its name in the plan.";
-        Spike = "spike", (FLAG, Writer::Creator), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
-        // Workflows.
-        Workflow = "workflow", (TEXT, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "The id of the workflow.";
-        Spec = "spec", (DATA, Writer::Creator), &[Workflow, Step], &[Workflow, Step], "What the file says about it.";
-        Led = "led", (FLAG, Writer::Lifecycle), &[Workflow], &[Workflow], "Whether the steps know that the workflow runs.";
-        ForgivenFailures = "forgiven_failures", (NUMBER, Writer::Engine), &[Workflow], &[Workflow], "Failures that a person has forgiven the breaker.";
-        ForgivenCost = "forgiven_cost", (NUMBER, Writer::Engine), &[Workflow], &[Workflow], "Cost that a person has forgiven the breaker, in millionths of a dollar.";
-        Merges = "merges", (FLAG, Writer::Creator), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
-        Step = "step", (TEXT, Writer::Creator), &[Step], &[Step], "The id of the step.";
-        Level = "level", (Words(&["none", "auto", "notify", "human"]), Writer::Creator), &[Step], &[Step], "Who decides at the gate.";
-        Launch = "launch", (Words(&LaunchMode::NAMES), Writer::Creator), &[Step], &[Step], "How the step is started.";
-        StepDriver = "driver", (Words(&DrivenBy::NAMES), Writer::Creator), &[Step], &[Step], "Who drives the workflow.";
-        Proof = "proof", (FLAG, Writer::Creator), &[Step], &[Step], "Whether a manual step can be checked.";
-        DoneIn = "done_in", (TEXT, Writer::Lifecycle), &[Step], &[Step], "The folder in which a manual step was done.";
-        DoneOn = "done_on", (TEXT, Writer::Lifecycle), &[Step], &[Step], "The node that has that folder.";
-        RetryContext = "retry_context", (TEXT, Writer::Engine), &[Step], &[Step], "All feedback of gates so far.";
-        FailedFor = "failed_for", (TEXT, Writer::Engine), &[Step], &[Step], "The reason that chooses the way back.";
-        SentBack = "sent_back", (FLAG, Writer::Lifecycle), &[Step], &[Step], "Whether its gate failed and nobody has led it back yet.";
-        OpenToVeto = "open_to_veto", (FLAG, Writer::Lifecycle), &[Step], &[Step], "Whether a person may still object.";
-        // Reviews.
-        AskedAt = "asked_at", (NUMBER, Writer::Creator), &[Review], &[Review], "The record of the parent that opened the panel.";
-        Reviewer = "reviewer" formerly "seat", (TEXT, Writer::Creator), &[Review], &[Review], "The reviewer's name on the panel.";
-        Brief = "brief", (TEXT, Writer::Creator), &[Review], &[Review], "What the reviewer looks at.";
-        Round = "round", (NUMBER, Writer::Creator), &[Review], &[Review], "The round of the debate; 0 is the first pass.";
-        Answer = "answer", (DATA, Writer::Engine), &[Review], &[Review], "The checked answer of the reviewer.";
-        // Budget requests.
-        Scope = "scope", (TEXT, Writer::Creator), &[Budget], &[Budget], "The day or batch whose budget is used up.";
-        Node = "node", (TEXT, Writer::Creator), &[Budget], &[Budget], "The node whose settings bound the day.";
-        Used = "used", (DATA, Writer::Creator), &[Budget], &[Budget], "What was used.";
-        Limit = "limit", (DATA, Writer::Creator), &[Budget], &[Budget], "What the bounds were.";
-        More = "more", (DATA, Writer::Creator), &[Budget], &[Budget], "What a yes adds.";
-        Refused = "refused", (FLAG, Writer::Lifecycle), &[Budget], &[Budget], "Whether a person said no.";
-        // Every lifecycle has these; `declare` adds them.
-        TargetArea = "target_area", (TEXT, Writer::Creator), ANY, &[], "The area that no other run may work on meanwhile.";
-        Touches = "touches", (LIST, Writer::Creator), ANY, &[], "Paths that the work is expected to change.";
-        AllowedPaths = "allowed_paths", (LIST, Writer::Creator), ANY, &[], "Paths that the work may change.";
-        DeniedPaths = "denied_paths", (LIST, Writer::Creator), ANY, &[], "Paths that the work must not change.";
-        Verify = "verify", (LIST, Writer::Creator), ANY, &[], "Commands that must pass on the task's head.";
-    }
-}
-
-impl Field {
-    #[must_use]
-    pub fn shape(self) -> FieldShape {
-        self.detail().0
-    }
-
-    #[must_use]
-    pub fn writer(self) -> Writer {
-        self.detail().1
     }
 }
 
@@ -449,16 +367,20 @@ impl Lifecycle {
     /// The value of a setting that is a time.
     #[must_use]
     pub fn time(&self, setting: SettingName) -> Option<Span> {
-        match self.settings.get(setting.name_in(self)) {
-            Some(Setting::Time(time)) => Some(*time),
-            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) | None => None,
+        match self.setting(setting)? {
+            Setting::Time(time) => Some(*time),
+            Setting::Number(_) | Setting::Flag(_) | Setting::Text(_) => None,
         }
     }
 
     /// Whether a setting that is a flag is on.
     #[must_use]
     pub fn flag(&self, setting: SettingName) -> bool {
-        self.settings.get(setting.name_in(self)) == Some(&Setting::Flag(true))
+        self.setting(setting) == Some(&Setting::Flag(true))
+    }
+
+    fn setting(&self, setting: SettingName) -> Option<&Setting> {
+        self.settings.get(setting.name_in(self)).map(|setting| &setting.value)
     }
 
     /// The place of the counter, if it is declared.

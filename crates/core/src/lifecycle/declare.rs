@@ -11,7 +11,7 @@ use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, StateSource};
 use super::{
     Activity, Counter, CounterOverflow, FieldDecl, FieldUpdates, FieldWriters, Outcome, Reminders,
-    Route, Setting, State, StateActivity, StateKind,
+    Route, Setting, SettingDecl, State, StateActivity, StateKind,
 };
 use crate::failure::Deliverable;
 use crate::limits;
@@ -76,7 +76,8 @@ impl Checker<'_> {
                 );
                 self.problem(value, message, "give it a value like the one here");
             }
-            self.names.settings.insert(name.value.clone(), given.clone());
+            let setting = SettingDecl { value: given.clone(), line: place(name).0 };
+            self.names.settings.insert(name.value.clone(), setting);
         }
         let known = || settings.0.iter().map(|(known, _)| known.value.as_str());
         for name in overrides.keys().filter(|name| !known().any(|known| known == name.as_str())) {
@@ -375,10 +376,12 @@ impl Checker<'_> {
     fn limit(&mut self, limit: &Spanned<Value>) -> Option<u32> {
         let number = match &limit.value {
             Value::Number(number) => number.as_f64(),
-            Value::String(name) => match self.names.settings.get(name) {
-                Some(Setting::Number(number)) => Some(*number),
-                Some(Setting::Flag(_) | Setting::Text(_) | Setting::Time(_)) | None => None,
-            },
+            Value::String(name) => {
+                match self.names.settings.get(name).map(|setting| &setting.value) {
+                    Some(Setting::Number(number)) => Some(*number),
+                    Some(Setting::Flag(_) | Setting::Text(_) | Setting::Time(_)) | None => None,
+                }
+            }
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
         match number {

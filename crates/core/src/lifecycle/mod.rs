@@ -8,6 +8,7 @@
 mod automatic;
 pub mod builtin;
 pub mod check;
+mod conditions;
 pub mod contract;
 mod declare;
 pub mod expr;
@@ -30,7 +31,7 @@ use crate::lifecycle::expr::Value;
 use crate::time::Span;
 pub use source::compose;
 
-use contract::Purpose;
+use contract::{AgentRole, Purpose};
 use expr::{Expr, Type};
 
 /// Index of a state in its lifecycle.
@@ -262,6 +263,22 @@ pub struct State {
     pub line: u32,
 }
 
+impl State {
+    #[must_use]
+    pub fn activity(&self) -> Option<Activity> {
+        self.does.as_ref().map(|does| does.activity)
+    }
+
+    /// Whether an agent makes a plan in it.
+    #[must_use]
+    pub fn plans(&self) -> bool {
+        self.does.as_ref().is_some_and(|does| {
+            does.role.as_deref() == Some(AgentRole::Planner.as_str())
+                && does.produces == Deliverable::Answer
+        })
+    }
+}
+
 /// Where a transition leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransitionTarget {
@@ -341,6 +358,14 @@ impl Setting {
     }
 }
 
+/// A setting as a lifecycle declares it, with the value that holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettingDecl {
+    pub value: Setting,
+    /// Line of its name in the source.
+    pub line: u32,
+}
+
 /// A lifecycle that passed the check. Immutable; its version is the hash of what it was made from.
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
@@ -351,7 +376,7 @@ pub struct Lifecycle {
     pub initial: StateId,
     /// `human` and `system` first, then the lifecycle's own.
     pub roles: Vec<String>,
-    pub settings: BTreeMap<String, Setting>,
+    pub settings: BTreeMap<String, SettingDecl>,
     pub fields: BTreeMap<String, FieldDecl>,
     pub counters: Vec<Counter>,
     pub states: Vec<State>,
@@ -392,6 +417,16 @@ impl FieldDecl {
             FieldWriters::Computed => false,
         };
         role == RoleId::SYSTEM || listed
+    }
+
+    /// Whether anybody besides the system may give it a value.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        match &self.by {
+            FieldWriters::Anyone => true,
+            FieldWriters::Roles(roles) => !roles.is_empty(),
+            FieldWriters::Computed => false,
+        }
     }
 
     /// Whether only what people and agents bring along with a move changes it.
@@ -461,6 +496,12 @@ impl Lifecycle {
     #[must_use]
     pub fn role_name(&self, id: RoleId) -> &str {
         &self.roles[usize::from(id.0)]
+    }
+
+    /// Whether one of its states does this.
+    #[must_use]
+    pub fn does(&self, activity: Activity) -> bool {
+        self.states.iter().any(|state| state.activity() == Some(activity))
     }
 
     /// The rows that lead out of a state, in the order of the file.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::expr::{NameScope, ResolvedName, Type, Value};
 use super::problem::suggestion;
-use super::{CounterId, FieldDecl, Setting};
+use super::{CounterId, FieldDecl, Setting, SettingDecl};
 
 /// The names of a lifecycle, as far as they are known while it is checked.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) fields: BTreeMap<String, FieldDecl>,
     pub(super) counters: Vec<String>,
-    pub(super) settings: BTreeMap<String, Setting>,
+    pub(super) settings: BTreeMap<String, SettingDecl>,
 }
 
 /// Where an expression stands decides whether it may speak of the move or only of the task.
@@ -99,7 +99,7 @@ impl NamesFor<'_> {
         if let Some(setting) = self.names.settings.get(first)
             && rest.is_empty()
         {
-            return Ok(constant(setting));
+            return Ok(constant(&setting.value));
         }
         let known =
             self.names.fields.keys().chain(&self.names.counters).chain(self.names.settings.keys());

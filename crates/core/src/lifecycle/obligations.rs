@@ -2,22 +2,23 @@
 //! is there, and what the lifecycle leaves to the system is something that the program does.
 
 use super::contract::{
-    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger, Writer,
+    BEFORE_A_RUN, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName,
+    Trigger,
 };
-use super::expr::Type;
 use super::problem::Problem;
 use super::prove::{Proof, routes};
-use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Setting, StateKind, Transition};
+use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, State, Transition};
 
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
         self.demands_are_met(found);
         self.settings_are_those_of_the_contract(found);
+        self.counters_are_those_of_the_contract(found);
         self.fields_are_those_of_the_contract(found);
-        self.system_triggers_are_fired(found);
+        self.triggers_are_those_of_the_contract(found);
         self.fields_can_be_set(found);
         self.computed_fields_are_not_set(found);
-        self.prose_is_not_compared(found);
+        self.conditions_make_sense(found);
         self.engine_lifecycles_keep_their_purpose(found);
     }
 
@@ -35,7 +36,7 @@ impl Proof<'_> {
             }
         }
         for rule in demanded(Trigger::RULES, lifecycle.purpose) {
-            let is_fired = rule.item.detail() == FiredBy::Engine;
+            let is_fired = rule.item.detail().engine().is_some();
             let fits = |row: &Transition| {
                 let may_take = !is_fired || row.roles.contains(&RoleId::SYSTEM);
                 row.trigger == rule.name && row.timeout.is_none() && may_take
@@ -53,8 +54,8 @@ impl Proof<'_> {
         }
         for rule in demanded(SettingName::RULES, lifecycle.purpose) {
             let shape = rule.item.detail();
-            let declared = lifecycle.settings.get(rule.name).map(Setting::type_name);
-            if declared != Some(shape.name) {
+            let declared = lifecycle.settings.get(rule.name);
+            if declared.is_none_or(|setting| setting.value.type_name() != shape.name) {
                 let help = format!("add `{}: {}`", rule.name, shape.example);
                 missing("setting", rule.name, rule.about, help);
             }
@@ -62,36 +63,37 @@ impl Proof<'_> {
     }
 
     fn settings_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
-        let lifecycle = self.lifecycle;
-        for rule in
-            SettingName::RULES.iter().filter(|rule| rule.purposes.contains(&lifecycle.purpose))
-        {
-            let (shape, name) = (rule.item.detail(), rule.name);
-            let is_demanded = rule.demanded_by.contains(&lifecycle.purpose);
-            let declared = lifecycle.settings.get(name).map(Setting::type_name);
-            if let Some(declared) = declared.filter(|is| !is_demanded && *is != shape.name) {
+        for (name, setting) in &self.lifecycle.settings {
+            let Some(known) = SettingName::named(name) else { continue };
+            if !self.belongs_here("setting", known.rule(), setting.line, found) {
+                continue;
+            }
+            let (shape, declared) = (known.detail(), setting.value.type_name());
+            let is_demanded = known.rule().demanded_by.contains(&self.lifecycle.purpose);
+            if declared != shape.name && !is_demanded {
                 let wanted = shape.name;
                 let message = format!(
                     "the engine expects the setting `{name}` to be a {wanted}, but it is a {declared}"
                 );
                 let help = format!("write `{name}: {}`", shape.example);
-                found.push(Problem::in_line(lifecycle.line, message, help));
+                found.push(Problem::in_line(setting.line, message, help));
             }
         }
     }
 
-    /// A name with a meaning for another purpose would mislead whoever reads the lifecycle.
+    fn counters_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
+        for counter in &self.lifecycle.counters {
+            if let Some(known) = CounterName::named(&counter.name) {
+                self.belongs_here("counter", known.rule(), counter.line, found);
+            }
+        }
+    }
+
     fn fields_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
         for (name, field) in &self.lifecycle.fields {
             let Some(known) = Field::named(name) else { continue };
-            if !known.rule().purposes.contains(&self.lifecycle.purpose) {
-                let others = listed(known.rule().purposes);
-                let message = format!(
-                    "`{name}` is a field of the engine in lifecycles of the purpose {others}"
-                );
-                found.push(Problem::in_line(field.line, message, "choose another name"));
-            }
-            if !known.shape().fits(&field.kind) {
+            let belongs_here = self.belongs_here("field", known.rule(), field.line, found);
+            if belongs_here && !known.shape().fits(&field.kind) {
                 let (wanted, is) = (known.shape().describe(), field.kind.describe());
                 let message =
                     format!("the engine expects `{name}` to be `{wanted}`, but it is {is}");
@@ -101,55 +103,109 @@ impl Proof<'_> {
         }
     }
 
-    /// A row that only the system may take is dead unless something fires its trigger.
-    fn system_triggers_are_fired(&self, found: &mut Vec<Problem>) {
-        for row in self.lifecycle.transitions.iter().filter(|row| !self.can_be_taken(row)) {
-            let from = &self.lifecycle.state(row.from).name;
+    /// A name with a meaning for another purpose would mislead whoever reads the lifecycle.
+    fn belongs_here<T>(
+        &self,
+        what: &str,
+        rule: &ContractRow<T>,
+        line: u32,
+        found: &mut Vec<Problem>,
+    ) -> bool {
+        let belongs_here = rule.purposes.contains(&self.lifecycle.purpose);
+        if !belongs_here {
+            let others: Vec<&str> = rule.purposes.iter().map(|purpose| purpose.as_str()).collect();
             let message = format!(
-                "only the system may take `{}` from `{from}`, but nothing fires it there",
-                row.trigger
+                "`{}` is a {what} of the engine in lifecycles of the purpose {}",
+                rule.name,
+                others.join(", ")
             );
-            let help = "route an outcome of the state to it, add a role to its `by`, or remove it";
+            found.push(Problem::in_line(line, message, "choose another name"));
+        }
+        belongs_here
+    }
+
+    /// A trigger of the engine stands where the engine fires it, and a row that only the system may
+    /// take is dead unless something fires its trigger.
+    fn triggers_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
+        for row in &self.lifecycle.transitions {
+            let known = Trigger::named(&row.trigger);
+            if let Some(known) = known.filter(|known| self.claims(*known, row)) {
+                self.trigger_fits(known, row, found);
+            } else if !self.can_be_taken(row) {
+                let from = &self.lifecycle.state(row.from).name;
+                let message = format!(
+                    "only the system may take `{}` from `{from}`, but nothing fires it there",
+                    row.trigger
+                );
+                let help =
+                    "route an outcome of the state to it, add a role to its `by`, or remove it";
+                found.push(Problem::in_line(row.line, message, help));
+            }
+        }
+    }
+
+    /// Whether a row uses a trigger as the engine's. Names that others fire as well are theirs, as
+    /// long as the system has no part in it.
+    fn claims(&self, trigger: Trigger, row: &Transition) -> bool {
+        match trigger.detail() {
+            FiredBy::Engine(_) => true,
+            FiredBy::Both(_) => trigger == Trigger::Claim || row.roles.contains(&RoleId::SYSTEM),
+            FiredBy::Caller => false,
+        }
+    }
+
+    fn trigger_fits(&self, trigger: Trigger, row: &Transition, found: &mut Vec<Problem>) {
+        let (rule, from) = (trigger.rule(), self.lifecycle.state(row.from));
+        let belongs_here = self.belongs_here("trigger", rule, row.line, found);
+        let Some(states) = trigger.detail().engine() else { return };
+        if !belongs_here || row.timeout.is_some() || self.is_routed(row) {
+            return;
+        }
+        if !self.is_fired(row) {
+            let message = format!(
+                "the engine fires `{trigger}` only in a state {states}, but `{}` is of kind {}",
+                from.name, from.kind
+            );
+            let help = "let the transition start from such a state, or use another trigger";
+            found.push(Problem::in_line(row.line, message, help));
+        } else if !row.roles.contains(&RoleId::SYSTEM) && trigger != Trigger::Claim {
+            let message = format!("only the engine fires `{trigger}`, and it may not take this");
+            let help = "add `system` to its `by`, or use another trigger";
             found.push(Problem::in_line(row.line, message, help));
         }
     }
 
+    /// Whether an outcome of its state leads to the row.
+    fn is_routed(&self, row: &Transition) -> bool {
+        let from = self.lifecycle.state(row.from);
+        from.does.as_ref().is_some_and(|does| {
+            // An activity that could not even be tried ends in `otherwise`, too.
+            does.otherwise.as_deref() == Some(&row.trigger)
+                || routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
+        })
+    }
+
     /// Whether somebody or something can take the row, whatever its guards say.
     pub(super) fn can_be_taken(&self, row: &Transition) -> bool {
-        let from = self.lifecycle.state(row.from);
-        let routed = || {
-            from.does.as_ref().is_some_and(|does| {
-                // An activity that could not even be tried ends in `otherwise`, too.
-                does.otherwise.as_deref() == Some(&row.trigger)
-                    || routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
-            })
-        };
-        let fired = || {
-            let known = Trigger::named(&row.trigger);
-            let known = known.filter(|known| known.detail() == FiredBy::Engine);
-            known.is_some_and(|known| known.rule().purposes.contains(&self.lifecycle.purpose))
-        };
-        let asks_for_budget =
-            || from.kind == StateKind::Queued && self.lifecycle.asks_for_budget(&row.trigger);
         row.timeout.is_some()
             || row.roles != [RoleId::SYSTEM]
-            || routed()
-            || fired()
-            || asks_for_budget()
+            || self.is_routed(row)
+            || self.is_fired(row)
+    }
+
+    /// Whether the engine fires the row's trigger in its state.
+    fn is_fired(&self, row: &Transition) -> bool {
+        let from = self.lifecycle.state(row.from);
+        let known = Trigger::named(&row.trigger);
+        let known = known.filter(|known| known.rule().purposes.contains(&self.lifecycle.purpose));
+        let fits = known.and_then(|known| known.detail().engine()).is_some_and(|it| it.fits(from));
+        fits || BEFORE_A_RUN.fits(from) && self.lifecycle.asks_for_budget(&row.trigger)
     }
 
     /// A field that nothing sets is dead, and so is every guard that reads it.
     fn fields_can_be_set(&self, found: &mut Vec<Problem>) {
         let unset = |(name, field): &(&String, &FieldDecl)| {
-            let changes = |(_, changes): (u32, &FieldUpdates)| {
-                changes.set.contains_key(*name) || changes.compute.contains_key(*name)
-            };
-            let is_given = match &field.by {
-                FieldWriters::Anyone => true,
-                FieldWriters::Roles(roles) => !roles.is_empty(),
-                FieldWriters::Computed => false,
-            };
-            !is_given && !self.changes().any(changes) && !self.is_written_by_program(name)
+            !field.is_given() && !self.is_set_by_rows(name) && !self.is_written_by_program(name)
         };
         for (name, field) in self.lifecycle.fields.iter().filter(unset) {
             let (message, help) = if field.by == FieldWriters::Computed {
@@ -159,7 +215,7 @@ impl Proof<'_> {
                 )
             } else {
                 (
-                    format!("nothing can set the field `{name}`"),
+                    format!("nothing can set the field `{name}`{}", self.missing_source(name)),
                     "name the roles that may: `by: [human]`; or set it on a transition, or remove it",
                 )
             };
@@ -183,42 +239,50 @@ impl Proof<'_> {
     }
 
     /// What rows and counters do to the fields, with their lines.
-    fn changes(&self) -> impl Iterator<Item = (u32, &FieldUpdates)> {
+    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, &FieldUpdates)> {
         let rows = self.lifecycle.transitions.iter().map(|row| (row.line, &row.changes));
         let counters = self.lifecycle.counters.iter();
         rows.chain(counters.map(|counter| (counter.line, &counter.changes)))
     }
 
-    fn is_written_by_program(&self, name: &str) -> bool {
-        let known = Field::named(name).filter(|known| known.writer() != Writer::Lifecycle);
-        known.is_some_and(|known| known.rule().purposes.contains(&self.lifecycle.purpose))
+    pub(super) fn is_set_by_rows(&self, name: &str) -> bool {
+        self.changes().any(|(_, changes)| {
+            changes.set.contains_key(name) || changes.compute.contains_key(name)
+        })
     }
 
-    /// A condition on the words of a message breaks when somebody improves the message.
-    fn prose_is_not_compared(&self, found: &mut Vec<Problem>) {
+    pub(super) fn is_written_by_program(&self, name: &str) -> bool {
+        self.sources(name).iter().any(|source| self.has_source(*source))
+    }
+
+    /// How the engine sets a field in lifecycles of this purpose.
+    fn sources(&self, name: &str) -> &'static [FieldSource] {
+        let known = Field::named(name);
+        let known = known.filter(|known| known.rule().purposes.contains(&self.lifecycle.purpose));
+        known.map_or(&[], Field::sources)
+    }
+
+    fn has_source(&self, source: FieldSource) -> bool {
         let lifecycle = self.lifecycle;
-        let of_rows = lifecycle
-            .transitions
-            .iter()
-            .flat_map(|row| row.guards.iter().map(|guard| (row.line, &guard.that)));
-        let of_states = lifecycle.states.iter().flat_map(|state| {
-            let does = state.does.iter().flat_map(|does| does.until.iter().chain(&does.when));
-            let remind = state.remind.iter().filter_map(|remind| remind.when.as_ref());
-            let requires = state.requires.iter().map(|requirement| &requirement.that);
-            does.chain(remind).chain(requires).map(|expr| (state.line, expr))
-        });
-        for (line, expr) in of_rows.chain(of_states) {
-            for path in expr.fields_compared_with_text() {
-                let [name] = path else { continue };
-                if lifecycle.fields.get(name).is_some_and(|field| field.kind == Type::Text) {
-                    let message = format!(
-                        "`{name}` is text for people; a condition on it breaks when the words change"
-                    );
-                    let help = "declare a field with the cases, such as `cause: [unanswered, failed]`, and compare that";
-                    found.push(Problem::in_line(line, message, help));
-                }
-            }
+        match source {
+            FieldSource::Activity(activity) => lifecycle.does(activity),
+            FieldSource::Planner => lifecycle.states.iter().any(State::plans),
+            FieldSource::Trigger(trigger) => lifecycle
+                .transitions
+                .iter()
+                .any(|row| row.trigger == trigger.name() && row.roles.contains(&RoleId::SYSTEM)),
+            FieldSource::Creator => lifecycle.purpose.engine_lifecycle().is_some(),
         }
+    }
+
+    /// What would set a field of the contract, but is not there.
+    fn missing_source(&self, name: &str) -> String {
+        let missing: Vec<String> =
+            self.sources(name).iter().filter_map(|source| source.needs()).collect();
+        if missing.is_empty() {
+            return String::new();
+        }
+        format!(": the engine sets it only with {}", missing.join(" or "))
     }
 
     fn engine_lifecycles_keep_their_purpose(&self, found: &mut Vec<Problem>) {
@@ -240,8 +304,4 @@ fn demanded<T>(
     purpose: Purpose,
 ) -> impl Iterator<Item = &'static ContractRow<T>> {
     rules.iter().filter(move |rule| rule.demanded_by.contains(&purpose))
-}
-
-fn listed(purposes: &[Purpose]) -> String {
-    purposes.iter().map(|purpose| purpose.as_str()).collect::<Vec<_>>().join(", ")
 }

@@ -77,7 +77,7 @@ fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
 }
 
 impl Proof<'_> {
-    fn states(&self) -> impl Iterator<Item = (StateId, &State)> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (StateId, &State)> {
         self.lifecycle.states.iter().enumerate().map(|(index, state)| (state_id(index), state))
     }
 
@@ -274,28 +274,7 @@ impl Proof<'_> {
         }
     }
 
-    /// A state that leaves its work to the task's parts goes on when they do, which the engine
-    /// tells by one trigger.
-    fn children_lead_on(&self, found: &mut Vec<Problem>) {
-        for (id, state) in self.states() {
-            let waits_anyway =
-                matches!(state.kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
-            let has_when = state.does.as_ref().is_some_and(|does| does.when.is_some());
-            if has_when
-                && !waits_anyway
-                && !self.takes(id, Trigger::ChildrenMoved.name(), RoleId::SYSTEM)
-            {
-                let message = format!(
-                    "while its `when` does not hold, nothing leads out of `{}`",
-                    state.name
-                );
-                let help = "add a transition `on: children_moved` with `system` in its `by`";
-                found.push(Problem::in_line(state.line, message, help));
-            }
-        }
-    }
-
-    fn takes(&self, from: StateId, trigger: &str, role: RoleId) -> bool {
+    pub(super) fn takes(&self, from: StateId, trigger: &str, role: RoleId) -> bool {
         self.lifecycle
             .exits(from)
             .any(|row| row.timeout.is_none() && row.trigger == trigger && row.roles.contains(&role))
@@ -323,18 +302,6 @@ impl Proof<'_> {
                 let message = format!("nobody takes tasks out of the queue `{}`", state.name);
                 found.push(Problem::in_line(state.line, message, "add a transition `on: claim`"));
             }
-        }
-        let elsewhere =
-            self.lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
-        for row in elsewhere.filter(|row| self.lifecycle.state(row.from).kind != StateKind::Queued)
-        {
-            let from = self.lifecycle.state(row.from);
-            let message = format!(
-                "`{}` is of kind {}, and only a queued task can be claimed",
-                from.name, from.kind
-            );
-            let help = "use another trigger, or `kind: queued`";
-            found.push(Problem::in_line(row.line, message, help));
         }
     }
 

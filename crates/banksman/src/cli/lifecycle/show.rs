@@ -108,7 +108,7 @@ fn fields(lifecycle: &Lifecycle) -> String {
 }
 
 fn settings(lifecycle: &Lifecycle) -> String {
-    let settings = lifecycle.settings.iter();
-    let row = |(name, setting)| [Cell::from(name), SettingValue::from(setting).into()];
+    let settings = lifecycle.settings.iter().map(|(name, setting)| (name, &setting.value));
+    let row = |(name, value)| [Cell::from(name), SettingValue::from(value).into()];
     section(["SETTING", "VALUE"], settings.map(row))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use banksman_core::lifecycle::contract::{
-    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger, Writer,
+    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger,
 };
 use serde_json::Value;
 
@@ -127,16 +127,20 @@ fn the_contract_of_lifecycles() {
         page.push_str(&format!("| `{purpose}` | {own} |\n"));
     }
     page.push_str(&section("Triggers", "fired by", Trigger::RULES, |item| match item.detail() {
-        FiredBy::Engine => "the engine".to_owned(),
+        FiredBy::Engine(states) => format!("the engine, in a state {states}"),
+        FiredBy::Both(states) => format!("whoever may, and the engine in a state {states}"),
         FiredBy::Caller => "a command or signal".to_owned(),
     }));
     page.push_str(&section("Fields", "type, set by", Field::RULES, |item| {
-        let writer = match item.writer() {
-            Writer::Engine => "the engine",
-            Writer::Creator => "whoever creates the task",
-            Writer::Lifecycle => "the lifecycle",
-        };
-        format!("`{}`, {writer}", item.shape().describe())
+        let sources = item.sources().iter().map(|source| match source.needs() {
+            Some(needs) => format!("the engine with {needs}"),
+            None => "whoever creates the task".to_owned(),
+        });
+        let mut sources: Vec<String> = sources.collect();
+        if sources.is_empty() {
+            sources.push("the lifecycle".to_owned());
+        }
+        format!("`{}`, {}", item.shape().describe(), sources.join(" or "))
     }));
     page.push_str(&section("Counters", "", CounterName::RULES, |_| String::new()));
     page.push_str(&section("Settings", "type", SettingName::RULES, |item| {

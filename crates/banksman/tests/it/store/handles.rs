@@ -69,7 +69,7 @@ fn settings_are_read_back_to_the_last_bit(world: &World) {
             ("share".to_owned(), Setting::Number(number)),
             ("careful".to_owned(), Setting::Flag(true)),
             ("crew".to_owned(), Setting::Text("größe 'night'".to_owned())),
-            ("patience".to_owned(), Setting::Time(DAY)),
+            ("hold_time".to_owned(), Setting::Time(DAY)),
         ]);
         let lifecycle = check(&source, "a test", &overrides).unwrap_or_else(|e| panic!("{e}"));
         let own = Definition { lifecycle: Arc::new(lifecycle), source: source.clone(), overrides };

@@ -254,7 +254,7 @@ fn a_row_changed_behind_its_history_is_found(world: &World) {
         ),
         ("fields", "'{\"waits_for\":\"wind\"}'", says("pr_url")),
         ("counters", "'[[2,0],[1,0]]'", says("lifts")),
-        ("counters", "'[[1,0],[1,1]]'", says("rounds.renewed")),
+        ("counters", "'[[1,0],[1,1]]'", says("revisions.renewed")),
         ("epoch", "0", says("epoch")),
         ("spent_runs", "0", says("spent")),
         ("spent_tokens", "1000", says("spent")),

@@ -48,7 +48,7 @@ fn owned<'a>(value: impl Into<Value>) -> Cow<'a, Value> {
     Cow::Owned(value.into())
 }
 
-fn holds(node: &CheckedExpr, env: &dyn Env) -> bool {
+pub(super) fn holds(node: &CheckedExpr, env: &dyn Env) -> bool {
     matches!(*eval(node, env), Value::Bool(true))
 }
 

@@ -11,6 +11,7 @@ mod parse;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod truth;
 mod typing;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use super::CounterId;
 use parse::Operator;
 
 pub use shape::{Type, is_present};
+pub use truth::Known;
 
 /// The fields of a task, or some of them, by name.
 pub type Fields = serde_json::Map<String, Value>;
@@ -133,6 +135,12 @@ impl Expr {
     #[must_use]
     pub fn holds(&self, env: &dyn Env) -> bool {
         matches!(*eval::eval(&self.root, env), Value::Bool(true))
+    }
+
+    /// Whether it holds as far as some values are known; none if that depends on others.
+    #[must_use]
+    pub fn truth(&self, known: &dyn Known) -> Option<bool> {
+        truth::truth(&self.root, known)
     }
 
     /// Every name that it speaks of, as often as it does.

@@ -14,10 +14,10 @@ purpose: task
 about: A change that is reviewed.
 initial: queued
 roles: [worker]
-settings: { max_rounds: 3 }
+settings: { max_cycles: 3 }
 fields: { diagnostic: text }
 counters:
-  rounds: { limit: max_rounds, then: failed, set: { diagnostic: too many rounds } }
+  cycles: { limit: max_cycles, then: failed, set: { diagnostic: too many cycles } }
 states:
   queued: { kind: queued }
   working:
@@ -41,8 +41,8 @@ transitions:
   - { from: working, to: blocked(outside), on: block, by: [worker, system] }
   - { from: blocked(outside), to: [prior], on: unblock, by: [human] }
   - { from: review, to: done, on: approve, by: [human] }
-  - { from: review, to: working, on: revise, by: [human], count: [rounds] }
-  - { from: failed, to: queued, on: retry, by: [human], reset: [rounds] }
+  - { from: review, to: working, on: revise, by: [human], count: [cycles] }
+  - { from: failed, to: queued, on: retry, by: [human], reset: [cycles] }
 ";
 
 fn checked(source: &str) -> Lifecycle {
@@ -93,7 +93,7 @@ fn mermaid_of_a_small_lifecycle() {
         blocked_outside -->|"unblock (human)"| blocked_outside__prior
         review -->|"approve (human)"| done
         review -->|"revise (human)"| working
-        review -->|"revise, rounds = 3 (human)<br/>timeout 7d"| failed
+        review -->|"revise, cycles = 3 (human)<br/>timeout 7d"| failed
         failed -->|"retry (human)"| queued
         working -->|"stalled 1d without progress"| failed
         blocked_outside -->|"timeout 14d"| failed

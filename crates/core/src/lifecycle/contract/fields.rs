@@ -1,0 +1,190 @@
+//! The fields of the contract: their types, and how the program gives them their values.
+
+use std::fmt;
+
+use super::Purpose::{Budget, Review, Step, Subtask, Task, Workflow};
+use super::{ANY, ContractRow, DrivenBy, LaunchMode, Trigger, WORKED_ON};
+use crate::lifecycle::expr::Type;
+use crate::lifecycle::{Activity, Lifecycle};
+
+/// The type that a contract field must be declared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldShape {
+    /// A type, as a lifecycle writes it.
+    Type(&'static str),
+    /// At least these words.
+    Words(&'static [&'static str]),
+}
+
+impl FieldShape {
+    #[must_use]
+    pub fn describe(self) -> String {
+        match self {
+            Self::Type(name) => name.to_owned(),
+            Self::Words(words) => format!("[{}]", words.join(", ")),
+        }
+    }
+
+    #[must_use]
+    pub fn fits(self, declared: &Type) -> bool {
+        match (self, declared) {
+            (Self::Type(name), declared) => Type::named(name).as_ref() == Some(declared),
+            (Self::Words(words), Type::OneOf(known)) => {
+                words.iter().all(|word| known.iter().any(|known| known == word))
+            }
+            (Self::Words(_), _) => false,
+        }
+    }
+}
+
+/// How the program gives a contract field its value. Besides, the lifecycle's own rows may set it,
+/// and the roles that the field names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldSource {
+    /// With the end of this activity.
+    Activity(Activity),
+    /// With the answer of a run that plans.
+    Planner,
+    /// Together with this trigger.
+    Trigger(Trigger),
+    /// The operation that creates the task.
+    Creator,
+}
+
+use FieldShape::Words;
+
+const TEXT: FieldShape = FieldShape::Type("text");
+const NUMBER: FieldShape = FieldShape::Type("number");
+const FLAG: FieldShape = FieldShape::Type("flag");
+const TIME: FieldShape = FieldShape::Type("time");
+const LIST: FieldShape = FieldShape::Type("list");
+/// Plain data with a Rust type of its own.
+const DATA: FieldShape = FieldShape::Type("any");
+
+impl FieldSource {
+    /// What a lifecycle needs for it, if it is not given from outside.
+    #[must_use]
+    pub fn needs(self) -> Option<String> {
+        match self {
+            Self::Activity(activity) => Some(format!("the activity `{}`", activity.as_str())),
+            Self::Planner => {
+                Some("an agent of the role `planner` that produces an answer".to_owned())
+            }
+            Self::Trigger(trigger) => Some(format!("the trigger `{trigger}`")),
+            Self::Creator => None,
+        }
+    }
+}
+
+type Written = (FieldShape, &'static [FieldSource]);
+
+use FieldSource::{Creator, Planner};
+
+const AGENT: FieldSource = FieldSource::Activity(Activity::Agent);
+const PANEL: FieldSource = FieldSource::Activity(Activity::Panel);
+const CHILDREN: &[FieldSource] = &[FieldSource::Trigger(Trigger::ChildrenMoved)];
+/// A workflow counts its steps while it waits for them.
+const COUNTED: &[FieldSource] =
+    &[FieldSource::Trigger(Trigger::ChildrenMoved), FieldSource::Activity(Activity::Wait)];
+
+contract! {
+    /// A field that the program reads or writes.
+    pub enum Field: Written {
+        // What a run leaves behind.
+        PrUrl = "pr_url", (TEXT, &[AGENT, FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
+        PrHead = "pr_head", (TEXT, &[AGENT]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
+        Findings = "findings", (TEXT, &[AGENT]), &[Subtask], &[Subtask], "What a spike found out.";
+        SessionId = "session_id", (TEXT, &[AGENT]), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
+        QuotaResetsAt = "quota_resets_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the provider's quota comes back.";
+        Merged = "merged", (FLAG, &[FieldSource::Activity(Activity::Merge)]), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
+        // Words for people and for the next run.
+        Diagnostic = "diagnostic", (TEXT, &[]), ANY, &[Step], "Why it failed or waits.";
+        Reason = "reason", (TEXT, &[]), ANY, &[Workflow, Step], "Why it ended.";
+        Problem = "problem", (TEXT, &[FieldSource::Trigger(Trigger::Trip), Creator]), &[Task, Subtask, Workflow, Budget], &[Workflow, Budget], "What a person has to decide about.";
+        Feedback = "feedback", (TEXT, &[]), ANY, &[Step], "What has to change before the next attempt.";
+        Note = "note", (TEXT, &[]), ANY, &[], "A person's words with an answer.";
+        UnblockCondition = "unblock_condition", (TEXT, &[]), &[Task, Subtask], &[], "What has to happen before it goes on.";
+        Error = "error", (TEXT, &[]), &[Task], &[], "What went wrong in the last run.";
+        Confirmation = "confirmation", (TEXT, &[]), &[Task, Subtask], &[], "Why one more retry is worth it.";
+        ApprovalType = "approval_type", (Words(&["standard", "escalated"]), &[]), &[Task], &[], "Whether the question is an escalation.";
+        // Shown in the daily note, where a lifecycle keeps them.
+        Tests = "tests", (TEXT, &[]), &[Task, Subtask], &[], "How the tests went.";
+        Risk = "risk", (TEXT, &[]), &[Task, Subtask], &[], "How risky the work is.";
+        Estimate = "estimate", (TEXT, &[]), &[Task, Subtask], &[], "How long it was expected to take.";
+        Learnings = "learnings", (LIST, &[]), &[Task, Subtask], &[], "What was learned.";
+        FollowUps = "follow_ups", (LIST, &[]), &[Task, Subtask], &[], "Tasks that came out of it.";
+        // Panels.
+        Verdicts = "verdicts", (LIST, &[PANEL]), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
+        Concerns = "concerns", (LIST, &[PANEL]), &[Task, Subtask, Step], &[Step], "Objections that stand.";
+        ReviewSummary = "review_summary", (TEXT, &[PANEL]), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
+        PrComments = "pr_comments", (TEXT, &[]), &[Task, Subtask], &[], "What reviewers want changed.";
+        Objection = "objection", (TEXT, &[]), &[Task, Subtask], &[], "A person's objection after the review.";
+        // Plans.
+        Plan = "plan", (DATA, &[Planner]), &[Task], &[], "The planner's answer.";
+        PlanVersion = "plan_version", (NUMBER, &[Planner, Creator]), &[Task, Subtask], &[Subtask], "The iteration that the plan is of.";
+        PlanHistory = "plan_history", (LIST, &[Planner]), &[Task], &[], "What each iteration came to.";
+        Subtasks = "subtasks", (LIST, &[Planner]), &[Task], &[], "The subtasks of the plan with their sizes.";
+        Irreducible = "irreducible", (TEXT, &[Planner]), &[Task], &[], "Why the planner cannot break it down.";
+        Split = "split", (FLAG, &[Planner]), &[Task], &[], "Whether subtasks do the work.";
+        LeftOut = "left_out", (LIST, &[]), &[Task], &[], "Subtasks that a person goes on without.";
+        GivenUp = "given_up", (LIST, CHILDREN), &[Task], &[], "Subtasks that failed or were cancelled.";
+        ChildrenAsked = "children_asked" formerly "parts_asked", (FLAG, &[]), &[Task], &[], "Set while a person is asked about subtasks.";
+        ChildrenOpen = "children_open" formerly "parts_open", (NUMBER, COUNTED), &[Task, Workflow], &[Workflow], "Children at work or before it.";
+        ChildrenGivenUp = "children_given_up" formerly "parts_given_up", (NUMBER, COUNTED), &[Task, Workflow], &[Workflow], "Children that failed or were cancelled.";
+        ChildrenInReview = "children_in_review" formerly "parts_in_review", (NUMBER, CHILDREN), &[Task], &[], "Subtasks under review.";
+        ChildrenWaiting = "children_waiting" formerly "parts_waiting", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that wait for their merge.";
+        ChildrenDone = "children_done" formerly "parts_done", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that are merged.";
+        ChildrenProblem = "children_problem" formerly "parts_problem", (TEXT, CHILDREN), &[Task], &[], "What happened to the subtasks that were given up.";
+        Subtask = "subtask", (TEXT, &[Creator]), &[Subtask], &[Subtask], "Its name in the plan.";
+        Spike = "spike", (FLAG, &[Creator]), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
+        // Workflows.
+        Workflow = "workflow", (TEXT, &[Creator]), &[Workflow, Step], &[Workflow, Step], "The id of the workflow.";
+        Spec = "spec", (DATA, &[Creator]), &[Workflow, Step], &[Workflow, Step], "What the file says about it.";
+        Led = "led", (FLAG, &[]), &[Workflow], &[Workflow], "Whether the steps know that the workflow runs.";
+        ForgivenFailures = "forgiven_failures", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Failures that a person has forgiven the breaker.";
+        ForgivenCost = "forgiven_cost", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Cost that a person has forgiven the breaker, in millionths of a dollar.";
+        Merges = "merges", (FLAG, &[Creator]), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
+        Step = "step", (TEXT, &[Creator]), &[Step], &[Step], "The id of the step.";
+        Level = "level", (Words(&["none", "auto", "notify", "human"]), &[Creator]), &[Step], &[Step], "Who decides at the gate.";
+        Launch = "launch", (Words(&LaunchMode::NAMES), &[Creator]), &[Step], &[Step], "How the step is started.";
+        StepDriver = "driver", (Words(&DrivenBy::NAMES), &[Creator]), &[Step], &[Step], "Who drives the workflow.";
+        Proof = "proof", (FLAG, &[Creator]), &[Step], &[Step], "Whether a manual step can be checked.";
+        DoneIn = "done_in", (TEXT, &[]), &[Step], &[Step], "The folder in which a manual step was done.";
+        DoneOn = "done_on", (TEXT, &[]), &[Step], &[Step], "The node that has that folder.";
+        RetryContext = "retry_context", (TEXT, &[FieldSource::Trigger(Trigger::Reset)]), &[Step], &[Step], "All feedback of gates so far.";
+        FailedFor = "failed_for", (TEXT, &[PANEL]), &[Step], &[Step], "The reason that chooses the way back.";
+        SentBack = "sent_back", (FLAG, &[]), &[Step], &[Step], "Whether its gate failed and nobody has led it back yet.";
+        OpenToVeto = "open_to_veto", (FLAG, &[]), &[Step], &[Step], "Whether a person may still object.";
+        // Reviews.
+        AskedAt = "asked_at", (NUMBER, &[Creator]), &[Review], &[Review], "The record of the parent that opened the panel.";
+        Reviewer = "reviewer" formerly "seat", (TEXT, &[Creator]), &[Review], &[Review], "The reviewer's name on the panel.";
+        Brief = "brief", (TEXT, &[Creator]), &[Review], &[Review], "What the reviewer looks at.";
+        Round = "round", (NUMBER, &[Creator]), &[Review], &[Review], "The round of the debate; 0 is the first pass.";
+        Answer = "answer", (DATA, &[AGENT]), &[Review], &[Review], "The checked answer of the reviewer.";
+        // Budget requests.
+        Scope = "scope", (TEXT, &[Creator]), &[Budget], &[Budget], "The day or batch whose budget is used up.";
+        Node = "node", (TEXT, &[Creator]), &[Budget], &[Budget], "The node whose settings bound the day.";
+        Used = "used", (DATA, &[Creator]), &[Budget], &[Budget], "What was used.";
+        Limit = "limit", (DATA, &[Creator]), &[Budget], &[Budget], "What the bounds were.";
+        More = "more", (DATA, &[Creator]), &[Budget], &[Budget], "What a yes adds.";
+        Refused = "refused", (FLAG, &[]), &[Budget], &[Budget], "Whether a person said no.";
+        // Every lifecycle has these; `declare` adds them.
+        TargetArea = "target_area", (TEXT, &[Creator]), ANY, &[], "The area that no other run may work on meanwhile.";
+        Touches = "touches", (LIST, &[Creator]), ANY, &[], "Paths that the work is expected to change.";
+        AllowedPaths = "allowed_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work may change.";
+        DeniedPaths = "denied_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work must not change.";
+        Verify = "verify", (LIST, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
+    }
+}
+
+impl Field {
+    #[must_use]
+    pub fn shape(self) -> FieldShape {
+        self.detail().0
+    }
+
+    #[must_use]
+    pub fn sources(self) -> &'static [FieldSource] {
+        self.detail().1
+    }
+}

@@ -1,0 +1,52 @@
+//! What is known of a condition before there is a task.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::{CheckedExpr, Env, ResolvedName, eval};
+
+/// The values of the names that are known; any other may have every value of its type.
+pub trait Known {
+    fn value(&self, name: &ResolvedName) -> Option<&Value>;
+}
+
+/// An environment for expressions that speak only of what is known.
+struct KnownOnly<'a>(&'a dyn Known);
+
+impl Env for KnownOnly<'_> {
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
+        self.0.value(name).map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+    }
+}
+
+/// Whether an expression holds; none if that depends on what is not known.
+pub(super) fn truth(node: &CheckedExpr, known: &dyn Known) -> Option<bool> {
+    let all = |parts: &[CheckedExpr], wanted: bool| {
+        let mut truths = parts.iter().map(|part| truth(part, known));
+        // One that decides is enough, whatever the others are.
+        if truths.clone().any(|truth| truth == Some(!wanted)) {
+            return Some(!wanted);
+        }
+        truths.all(|truth| truth == Some(wanted)).then_some(wanted)
+    };
+    match node {
+        CheckedExpr::Not(inner) => truth(inner, known).map(|truth| !truth),
+        CheckedExpr::All(parts) => all(parts, true),
+        CheckedExpr::Any(parts) => all(parts, false),
+        CheckedExpr::Literal(_)
+        | CheckedExpr::Name(_)
+        | CheckedExpr::List(_)
+        | CheckedExpr::Compare { .. }
+        | CheckedExpr::Sum { .. }
+        | CheckedExpr::IsSet(_)
+        | CheckedExpr::Count(_)
+        | CheckedExpr::Has { .. } => {
+            let mut nodes = Vec::new();
+            node.collect(&mut nodes);
+            let mut names = nodes.into_iter().filter_map(CheckedExpr::name);
+            let is_known = names.all(|name| known.value(name).is_some());
+            is_known.then(|| eval::holds(node, &KnownOnly(known)))
+        }
+    }
+}
