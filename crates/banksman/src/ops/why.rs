@@ -81,7 +81,7 @@ pub fn why(
     let mut waiting_for =
         if driver == Driver::Ended { Vec::new() } else { waiting(&detail, &driver) };
     let mut remedy = None;
-    if driver == Driver::Parts {
+    if driver == Driver::Subtasks {
         let (children, what) = children_at_work(store, id)?;
         waiting_for.splice(0..0, children);
         remedy = what;
@@ -114,7 +114,7 @@ pub fn why(
             remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
         }
         Driver::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
-        Driver::Parts => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
+        Driver::Subtasks => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
         Driver::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
         Driver::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
         Driver::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),

@@ -169,9 +169,10 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
         findings.push("its place in the queue is wrong".to_owned());
     }
     let timers = query::timers(tx, task.id)?;
-    if machine::driver_of(lifecycle, task, timers.first().map(|(timer, _)| timer.due))
-        == Driver::Stranded
-    {
+    let driver = machine::driver_of(lifecycle, task, timers.first().map(|(timer, _)| timer.due));
+    let led_by_nobody =
+        driver == Driver::Subtasks && tx.count(sql::COUNT_LED, &params![task.id])? == 0;
+    if driver == Driver::Stranded || led_by_nobody {
         findings.push(format!(
             "is stranded in {}: nothing will move it on",
             lifecycle.state(task.state).name

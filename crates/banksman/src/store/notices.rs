@@ -223,7 +223,7 @@ pub(super) fn notice_of(
     };
     let state = lifecycle.state(task.state);
     let driver = driver_of(lifecycle, task, next_timer);
-    if driver == Driver::Parts {
+    if driver == Driver::Subtasks {
         return None;
     }
     let does = state.does.as_ref().map(|does| does.activity);

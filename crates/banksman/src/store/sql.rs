@@ -555,6 +555,8 @@ statements! {
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
      FROM tasks WHERE parent = $1";
+    /// Children, and effects that may create some.
+    COUNT_LED = "SELECT (SELECT count(*) FROM tasks WHERE parent = $1) + (SELECT count(*) FROM outbox WHERE task = $1 AND state = 'pending')";
     /// Reviews of a task are not part of its progress.
     PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE t.parent BETWEEN $1 AND $2 AND l.purpose <> 'review' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";

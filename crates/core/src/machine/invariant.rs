@@ -2,7 +2,7 @@
 
 use super::apply::unmet;
 use super::env::TaskEnv;
-use super::plan::is_left_to_children;
+use super::plan::{is_left_to_children, is_silent};
 use super::task::Task;
 use crate::ids::TaskId;
 use crate::lifecycle::{Lifecycle, RoleId, StateKind};
@@ -77,8 +77,8 @@ pub enum Driver {
     Person,
     /// Its parent will, when that is over.
     Parent(TaskId),
-    /// Its parts will: they do the work of its state.
-    Parts,
+    /// Its subtasks will: they do the work of its state.
+    Subtasks,
     /// A timer will.
     Timer(Instant),
     /// Nothing: this must never be.
@@ -102,7 +102,11 @@ pub fn driver_of(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>
         return Driver::Queue;
     }
     if is_left_to_children(lifecycle, task) {
-        return Driver::Parts;
+        return Driver::Subtasks;
+    }
+    if is_silent(lifecycle, task) {
+        // Nobody is asked and no agent is called, so only the clock is left.
+        return next_timer.map_or(Driver::Stranded, Driver::Timer);
     }
     if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == StateKind::Queued) {
         return Driver::Needs(task.open_needs);

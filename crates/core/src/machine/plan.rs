@@ -5,7 +5,8 @@ use super::effect::{Effect, OpenDecision, TaskUpdate, Timer, TimerKind};
 use super::env::{Moment, TaskEnv};
 use super::task::Task;
 use super::wait::{WaitStatus, waits};
-use crate::lifecycle::expr::ResolvedName;
+use crate::lifecycle::contract::Field;
+use crate::lifecycle::expr::{ResolvedName, Value};
 use crate::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Since, State, StateKind, Timeout, Transition,
 };
@@ -135,15 +136,26 @@ pub fn running_bounds<'a>(
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 
-/// Whether the task's parts do what its state is for. A state that waits for people does so whether
-/// it asks them or not.
+/// Whether the task's subtasks do what its state is for. A task that the engine has not split has
+/// none, whatever the `when` of its state says.
 pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
-    let pauses = match lifecycle.state(task.state).kind {
-        StateKind::Blocked | StateKind::Parked | StateKind::Failed => true,
-        StateKind::Queued | StateKind::Working | StateKind::Reviewing | StateKind::Waiting => false,
-        StateKind::Done | StateKind::Cancelled => true,
-    };
-    !pauses && !task.is_active(lifecycle)
+    let split = task.fields.get(Field::Split.name_in(lifecycle));
+    is_silent(lifecycle, task) && split == Some(&Value::Bool(true))
+}
+
+/// Whether the state does nothing by itself for the task, because its `when` does not hold. A state
+/// that waits for people does so whether it asks them or not.
+pub(super) fn is_silent(lifecycle: &Lifecycle, task: &Task) -> bool {
+    match lifecycle.state(task.state).kind {
+        StateKind::Queued | StateKind::Working | StateKind::Reviewing | StateKind::Waiting => {
+            !task.is_active(lifecycle)
+        }
+        StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => false,
+    }
 }
 
 /// The beginning of a step that keeps the state and still belongs into the history.

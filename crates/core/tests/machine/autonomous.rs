@@ -306,7 +306,7 @@ fn a_split_task_follows_its_parts() {
     world.ends(Outcome::Approved, "", json!({}), "waiting");
     world.goes("human:kim", "on approve", json!({}), "in_progress");
     assert!(!world.task.is_claimable(&world.lifecycle), "no agent is called");
-    assert_eq!(driver_of(&world.lifecycle, &world.task, None), Driver::Parts);
+    assert_eq!(driver_of(&world.lifecycle, &world.task, None), Driver::Subtasks);
     world.after("30d");
     assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
     let stand = |open, in_review, waiting, given_up: i64| {

@@ -1,6 +1,9 @@
 //! A child task: it can be done provisionally, it reports to its parent, and it follows its parent.
 
+use std::sync::Arc;
+
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::machine::{Driver, Effect, Ending, NewTask, driver_of};
 use serde_json::json;
 
@@ -109,4 +112,48 @@ fn what_is_done_for_the_time_being_is_held_by_its_parent() {
     let mut world = passed(Some(PARENT));
     world.goes("system", "on close", json!({}), "over");
     assert_eq!(held(&world), Driver::Ended);
+}
+
+const SILENT: &str = "
+lifecycle: silent
+purpose: task
+initial: queued
+fields: { ready: { type: flag, by: [human] } }
+states:
+  queued: { kind: queued }
+  asking:
+    kind: waiting
+    when: ready == true
+    does: { activity: human, asks: Go on?, offers: { approve: finish } }
+    timeouts: [{ after: 1d, to: done, on: unanswered }]
+  done: { kind: done }
+transitions:
+  - { from: queued, to: asking, on: ask, by: [human] }
+  - { from: asking, to: done, on: finish, by: [human] }
+";
+
+#[test]
+fn a_task_without_subtasks_is_bounded_while_its_state_is_silent() {
+    let mut world = born(of_text(SILENT), NewTask::default());
+    world.goes("human:kim", "on ask", json!({}), "asking");
+    assert_eq!(world.decision, None, "nobody is asked");
+    world.after("1d");
+    assert_eq!(world.state(), "done");
+}
+
+/// Lint refuses such a lifecycle today; a stored one is loaded all the same.
+#[test]
+fn a_silent_task_without_a_bound_is_stranded() {
+    let unbounded: String = SILENT
+        .lines()
+        .filter(|line| !line.contains("timeouts"))
+        .fold(String::new(), |text, line| format!("{text}{line}\n"));
+    let lifecycle = read_again(&unbounded, "test", &Overrides::new()).expect("it was sound once");
+    let mut task = born(of_text(SILENT), NewTask::default());
+    task.goes("human:kim", "on ask", json!({}), "asking");
+    let held = |task: &World| driver_of(&lifecycle, &task.task, None);
+    assert_eq!(held(&task), Driver::Stranded, "no person is asked");
+    let mut ready = born(Arc::new(lifecycle.clone()), NewTask::default());
+    ready.goes("human:kim", "on ask", json!({ "ready": true }), "asking");
+    assert_eq!(held(&ready), Driver::Person);
 }

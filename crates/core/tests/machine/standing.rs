@@ -5,6 +5,8 @@ use banksman_core::machine::{
     Dated, Driver, Folded, Task, TimerKind, check, driver_of, fold, rewind,
 };
 
+use serde_json::json;
+
 use crate::laws::{Verdict, due, ensure};
 use crate::world::{World, asks_people};
 
@@ -33,7 +35,7 @@ fn not_stranded(world: &World) -> Verdict {
     let terminal = lifecycle.state(task.state).terminal;
     let sound = match hold {
         Driver::Ended => terminal,
-        Driver::Parts => !terminal && !task.is_active(lifecycle),
+        Driver::Subtasks => !terminal && !task.is_active(lifecycle),
         Driver::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
         Driver::Needs(open) => open > 0 && task.lease.is_none(),
         Driver::Queue => task.rank(lifecycle).is_some(),
@@ -92,7 +94,8 @@ fn in_the_history(task: &Task, world: &World) -> Task {
 fn is_left_to_children(world: &World) -> bool {
     let kind = world.lifecycle.state(world.task.state).kind;
     let rests = matches!(kind, StateKind::Blocked | StateKind::Parked | StateKind::Failed);
-    !rests && !world.task.is_active(&world.lifecycle)
+    let is_split = world.task.fields.get("split") == Some(&json!(true));
+    is_split && !rests && !world.task.is_active(&world.lifecycle)
 }
 
 fn bounds_have_timers(world: &World) -> Verdict {

@@ -52,7 +52,7 @@ impl LogFormat {
                 format!("attempt {} starts at {} or later", epoch + 1, local_time(at))
             }
             (Driver::Timer(_), None) => "it continues on its own".to_owned(),
-            (Driver::Parts, _) => "its subtasks are running".to_owned(),
+            (Driver::Subtasks, _) => "its subtasks are running".to_owned(),
             (Driver::Parent(_), _) => "it is done for now".to_owned(),
             (Driver::Ended, _) => "the task has ended".to_owned(),
             (Driver::Person, _) => "it waits for a person".to_owned(),

@@ -136,7 +136,7 @@ fn next_run<E: From<OpsError>>(
 /// Whether another run may follow without a person and without other tasks.
 fn goes_on(driver: &Driver) -> bool {
     match driver {
-        Driver::Queue | Driver::Lease(_) | Driver::Timer(_) | Driver::Parts => true,
+        Driver::Queue | Driver::Lease(_) | Driver::Timer(_) | Driver::Subtasks => true,
         Driver::Parent(_) | Driver::Ended | Driver::Person => false,
         Driver::Needs(_) | Driver::Stranded => false,
     }

@@ -370,7 +370,7 @@ impl Life {
                 Driver::Ended
                 | Driver::Person
                 | Driver::Needs(_)
-                | Driver::Parts
+                | Driver::Subtasks
                 | Driver::Parent(_) => {}
                 Driver::Queue => self.held_for_good(task.id, &mut found),
                 held @ (Driver::Lease(_) | Driver::Timer(_) | Driver::Stranded) => {

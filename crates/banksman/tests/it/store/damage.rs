@@ -4,6 +4,8 @@ use banksman::store::conn::Target;
 use banksman::store::query::Filter;
 use banksman::store::{Add, Edge, StoreError, TimerResult};
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::builtin;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{NewTask, Task};
 
 use super::acts::{
@@ -21,6 +23,7 @@ on_both_damaging!(
     a_timer_of_no_known_kind_harms_nothing,
     a_wrong_place_in_the_queue_is_found,
     a_lost_timer_is_found,
+    a_split_task_without_subtasks_is_found,
     a_wrong_count_of_needs_is_found,
     a_lease_without_a_run_is_found,
     a_run_without_a_lease_is_found,
@@ -219,6 +222,26 @@ fn a_lost_timer_is_found(world: &World) {
     let lost = format!("{delayed}: is delayed without a timer, or the other way round");
     assert!(found.contains(&lost), "{found:?}");
     assert_eq!(store.task(id).unwrap().lifecycle.version, HARNESS.lifecycle.version);
+}
+
+/// Its timeouts rest and nobody is asked, because subtasks should do the work.
+fn a_split_task_without_subtasks_is_found(world: &World) {
+    let store = world.open();
+    let own = definition(builtin::source("autonomous").expect("it is built in"));
+    let mut split = arriving(&own, "in_progress", None);
+    split.new.fields = Fields::from_iter([
+        ("split".to_owned(), true.into()),
+        ("worker_id".to_owned(), "w".into()),
+    ]);
+    let id = added(&store, split).stored.task.id;
+    let mut raw = world.raw();
+    let found = || findings(&store.check().expect("the check runs"));
+    assert_eq!(found(), [""; 0], "subtasks may still be created");
+    raw.run("UPDATE outbox SET state = 'done'");
+    assert_eq!(found(), [format!("{id}: is stranded in in_progress: nothing will move it on")]);
+    let child = NewTask { parent: Some(id), ..load("child").new };
+    added(&store, Add { new: child, ..load("") });
+    assert_eq!(found(), [""; 0]);
 }
 
 fn a_wrong_count_of_needs_is_found(world: &World) {
