@@ -5,12 +5,13 @@ use super::apply::{Cause, take};
 use super::effect::TaskUpdate;
 use super::env::Moment;
 use super::event::{Actor, TransitionRequest};
-use super::plan::due;
+use super::plan::{due, open_decision};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Lease, Task};
-use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::contract::{SettingName, Trigger};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
+use crate::policy::Rank;
 
 pub(super) fn ask(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejected> {
     try_rows(at, ask).map_err(|rejected| {
@@ -32,6 +33,11 @@ fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejec
     if mine.is_empty() {
         return Err(forbidden(at.lifecycle, ask, &rows));
     }
+    if mine.iter().any(|row| answers_as_run(at, ask, row)) {
+        let message =
+            format!("the run may not answer the question about {}; human may", at.task.id);
+        return Err(Rejected::one(RejectReason::Forbidden, "actor", message));
+    }
     let cause = Cause::by(&ask.actor, &ask.fields, at.now);
     let mut refusals: Vec<Vec<FieldError>> = Vec::new();
     for row in mine {
@@ -45,6 +51,19 @@ fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejec
         }
     }
     Err(Rejected::invalid(nearest(refusals)))
+}
+
+/// Whether a run would give an answer that people are asked for. A lifecycle may leave the approval
+/// to leads.
+fn answers_as_run(at: Moment<'_>, ask: &TransitionRequest, row: &Transition) -> bool {
+    let Moment { lifecycle, task, .. } = at;
+    let leads =
+        ask.actor.role == Rank::Lead.as_str() && lifecycle.flag(SettingName::LeadMayApprove);
+    let is_offered = || {
+        let open = open_decision(lifecycle, task);
+        open.is_some_and(|open| open.offers.iter().any(|(_, trigger)| *trigger == row.trigger))
+    };
+    ask.epoch.is_some() && !leads && is_offered()
 }
 
 /// Of several ways that are all refused, people are told what they lack for the one that lacks

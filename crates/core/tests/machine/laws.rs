@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::CounterOverflow;
-use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::contract::{SettingName, Trigger};
 use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Outcome, Since, StateKind, Timeout, Transition,
@@ -28,7 +28,7 @@ pub(crate) struct Meeting<'a> {
 
 pub(crate) type Law = fn(&Meeting<'_>) -> Verdict;
 
-pub(crate) const LAWS: [(&str, Law); 19] = [
+pub(crate) const LAWS: [(&str, Law); 20] = [
     ("a stale epoch is refused, and only a stale one", stale_epochs),
     ("the end is the end", the_end),
     ("one record, one version", one_record_one_version),
@@ -48,6 +48,7 @@ pub(crate) const LAWS: [(&str, Law); 19] = [
     ("what comes first is heard", needs),
     ("a refusal says why", refusals),
     ("what was done was allowed", done_was_allowed),
+    ("a run answers no decision", runs_do_not_answer),
 ];
 
 pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
@@ -87,6 +88,19 @@ impl Meeting<'_> {
     fn moved(&self, step: &TaskUpdate) -> bool {
         step.task.state != self.before().state
     }
+}
+
+/// Except that a lifecycle may let leads approve.
+fn runs_do_not_answer(meeting: &Meeting<'_>) -> Verdict {
+    let Event::Asked(ask) = meeting.event else { return Ok(()) };
+    let (Some(open), Some((_, record))) = (&meeting.world.decision, meeting.recorded()) else {
+        return Ok(());
+    };
+    let leads = ask.actor.role == "lead" && meeting.lifecycle().flag(SettingName::LeadMayApprove);
+    let answers = open.offers.iter().any(|(_, trigger)| *trigger == record.trigger);
+    ensure(ask.epoch.is_none() || leads || !answers, || {
+        format!("the run of {} answers with `{}`", ask.actor, record.trigger)
+    })
 }
 
 fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {

@@ -2,10 +2,17 @@
 //! answer. Questions after a failure come with a reminder first.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use banksman_core::lifecycle::{Since, StateId};
+use banksman_core::lifecycle::check::{Overrides, check};
+use banksman_core::lifecycle::{Setting, Since, StateId};
+use banksman_core::machine::{
+    Event, NewTask, RejectReason, Rejected, StepResult, TaskUpdate, TransitionRequest,
+};
+use serde_json::json;
 
 use crate::random::every_lifecycle;
+use crate::walk::{asking, born, complaints};
 use crate::world::asks_people;
 
 #[test]
@@ -55,4 +62,56 @@ fn every_question_that_can_be_an_escalation_is_reminded_of() {
     }
     let named = NOT_REMINDED_OF.map(|(lifecycle, state)| (lifecycle.to_owned(), state.to_owned()));
     assert_eq!(silent, BTreeSet::from(named));
+}
+
+const ASKED_AT_WORK: &str = "
+lifecycle: asked
+purpose: task
+initial: queued
+roles: [worker, lead]
+settings: { lead_may_approve: false }
+states:
+  queued: { kind: queued }
+  asking:
+    kind: working
+    does: { activity: human, asks: Go on?, offers: { approve: finish } }
+    timeouts: [{ after: 1d, to: done }]
+  done: { kind: done }
+transitions:
+  - { from: queued, to: asking, on: claim, by: [worker, lead] }
+  - { from: asking, to: done, on: finish, by: [human, worker, lead] }
+  - { from: asking, to: queued, on: hand_back, by: [worker, lead] }
+";
+
+/// The task of a run of `role` that holds its lease while people are asked, and what the machine
+/// says to a transition that the run asks for.
+fn asked_by_run(role: &str, trigger: &str, leads: bool) -> Result<TaskUpdate, Rejected> {
+    let overrides = Overrides::from([("lead_may_approve".to_owned(), Setting::Flag(leads))]);
+    let lifecycle = check(ASKED_AT_WORK, "asked", &overrides).expect("it is sound");
+    let mut world = born(Arc::new(lifecycle), NewTask::default());
+    world.is_claimed_by(role, "asking");
+    let ask = TransitionRequest {
+        epoch: Some(world.task.epoch),
+        ..asking(role, &format!("on {trigger}"), json!({}))
+    };
+    let stepped = world.meet(&Event::Asked(ask))?;
+    let StepResult::Step(step) = stepped else { panic!("{stepped:?}") };
+    Ok(*step)
+}
+
+/// Whatever roles the row of an answer names, only a person's word counts, or a lead's where the
+/// project says so.
+#[test]
+fn a_run_does_not_answer_the_question_that_people_are_asked() {
+    let refused = asked_by_run("worker:ada", "finish", true).expect_err("it is a person's answer");
+    assert_eq!(
+        (refused.why, complaints(&refused)),
+        (
+            RejectReason::Forbidden,
+            vec!["actor: the run may not answer the question about t1; human may".to_owned()]
+        )
+    );
+    asked_by_run("lead:lea", "finish", false).expect_err("leads may not approve here");
+    asked_by_run("lead:lea", "finish", true).expect("leads may approve here");
+    asked_by_run("worker:ada", "hand_back", false).expect("that answers nothing");
 }
