@@ -16,10 +16,10 @@ use super::apply::{Add, add_in, apply_to};
 use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
 use super::dispatch::{batch_load, saturating_u32};
-use super::row::json;
+use super::row::{Stored, json};
 use super::spent::{batch_scope, day_scope, day_used, scope_name};
 use super::switches::is_paused;
-use super::tx::{Tx, params};
+use super::tx::{Tx, params, unless_damaged};
 use super::{Result, Store, sql};
 
 impl Store {
@@ -172,11 +172,12 @@ fn requests(tx: &mut Tx<'_>, scope: &str) -> Result<RequestLog> {
     })
 }
 
-/// Reads one request; none for a damaged one, which grants nothing and must not stop the turn.
+/// Reads one request. A damaged one grants nothing and must not stop the turn; `check` names it.
 fn request(tx: &mut Tx<'_>, task: Option<TaskId>, applied: bool) -> Result<Option<BudgetRequest>> {
     let Some(task) = task else { return Ok(None) };
     let rows = tx.query(sql::TASK, &params![task])?;
     let Some(row) = rows.first() else { return Ok(None) };
     let stored = readable(tx, row)?;
-    Ok(stored.and_then(|stored| BudgetRequest::read(&stored.task, stored.state().kind, applied)))
+    let read = |stored: Stored| BudgetRequest::read(&stored.lifecycle, &stored.task, applied);
+    unless_damaged(stored.map(read).transpose().map_err(Into::into)).map(Option::flatten)
 }

@@ -2,7 +2,9 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
+use banksman_core::lifecycle::contract::{Field, Purpose};
 use banksman_core::machine::{self, Dated, Driver, Folded, Record, Task};
+use banksman_core::schedule::BudgetRequest;
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -165,6 +167,13 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
     if let Err(broken) = machine::check(lifecycle, task) {
         findings.push(broken.to_string());
     }
+    let numbers = [Field::Node, Field::Used, Field::Limit, Field::More];
+    if lifecycle.purpose == Purpose::Budget
+        && numbers.into_iter().all(|field| lifecycle.has_field(field))
+        && let Err(damage) = BudgetRequest::read(lifecycle, task, false)
+    {
+        findings.push(damage.to_string());
+    }
     if stored.queue_rank != task.rank(lifecycle) {
         findings.push("its place in the queue is wrong".to_owned());
     }
@@ -245,7 +254,10 @@ fn fold_finding(
     }
     let dated: Vec<Dated<'_>> =
         history.iter().map(|(seq, ts, record)| (*seq, *ts, record)).collect();
-    let then = machine::rewind(lifecycle, task, &dated).ok()?;
+    let then = match machine::rewind(lifecycle, task, &dated) {
+        Err(error) => return Some(error.to_string()),
+        Ok(then) => then,
+    };
     let born = history.first().map(|(_, ts, _)| *ts);
     let same = then.entered == task.entered
         && then.entered_at == task.entered_at

@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::Problems;
-use banksman_core::machine::{Broken, Rejected};
+use banksman_core::machine::{Broken, Damaged, Rejected};
 
 pub use accounts::PauseRequest;
 pub use apply::{Add, Applied, Edge, IdempotencyKey};
@@ -107,6 +107,12 @@ pub enum StoreError {
     NoDefinition(String),
     #[error("the project {0} is already known at {1}")]
     ProjectTaken(String, String),
+}
+
+impl From<Damaged> for StoreError {
+    fn from(damage: Damaged) -> Self {
+        Self::Corrupt { task: damage.task, what: damage.to_string() }
+    }
 }
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;

@@ -91,13 +91,7 @@ impl Stored {
 
     /// The plain data of a field as its Rust type; data that does not read is damage of the task.
     pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>> {
-        let read = |value: &Json| {
-            T::deserialize(value).map_err(|error| StoreError::Corrupt {
-                task: self.task.id,
-                what: format!("its field `{field}` does not read: {error}"),
-            })
-        };
-        self.value(field).map(read).transpose()
+        Ok(self.task.data(&self.lifecycle, field)?)
     }
 
     /// A field's name in the task's lifecycle, with a value for it.

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
+use super::contract::Field;
 use super::expr::{Expr, Type, Value};
 use super::names::{Names, NamesFor, Stands};
 use super::problem::{Problem, Problems, suggestion};
-use super::source::{RequirementSource, Source};
+use super::source::{Source, RequirementSource};
 use super::{
     CounterId, FieldDecl, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition,
     prove, rows, source,
@@ -94,6 +95,10 @@ impl<'a> Checker<'a> {
             self.roles_are_used(&source.roles, &transitions);
         }
         rows::finish_states(&mut states, &transitions);
+        for (name, field) in &mut self.names.fields {
+            let known = Field::named(name).filter(|_| !source.legacy);
+            field.whole = known.is_some_and(|known| known.counts_in(source.purpose.value));
+        }
         Lifecycle {
             id: source.lifecycle.value.clone(),
             purpose: source.purpose.value,

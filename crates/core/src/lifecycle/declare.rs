@@ -130,7 +130,7 @@ impl Checker<'_> {
             kind => (kind, nobody, false),
         };
         match field_type(kind, 0) {
-            Ok(kind) => Some(FieldDecl { kind, by, not_blank, line }),
+            Ok(kind) => Some(FieldDecl { kind, by, not_blank, whole: false, line }),
             Err(message) => {
                 let help = "types: text, number, flag, time, list, any, [one, of, these], and \
                             `type: { member: type }` for a record";
@@ -178,7 +178,7 @@ impl Checker<'_> {
             if !taken {
                 // An agent must not loosen the checks on its own work.
                 let by = FieldWriters::Roles(vec![super::RoleId::HUMAN]);
-                let standard = FieldDecl { kind, by, not_blank: false, line: 0 };
+                let standard = FieldDecl { kind, by, not_blank: false, whole: false, line: 0 };
                 names.fields.entry(name.to_owned()).or_insert(standard);
             }
         }

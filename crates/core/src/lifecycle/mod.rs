@@ -395,6 +395,8 @@ pub struct FieldDecl {
     pub by: FieldWriters,
     /// Whether a blank value is refused.
     pub not_blank: bool,
+    /// Whether a number must be whole, because the program counts with it.
+    pub whole: bool,
     /// Line of its name in the source; 0 for what every lifecycle has.
     pub line: u32,
 }
@@ -441,6 +443,9 @@ impl FieldDecl {
     /// Whether a value may be kept in it. The message does not name the field.
     pub fn accepts(&self, value: &Value) -> Result<(), String> {
         self.kind.accepts(value)?;
+        if self.whole && value.is_number() && value.as_i64().is_none() {
+            return Err("must be a whole number".to_owned());
+        }
         if self.not_blank && !value.is_null() && has_blank(value) {
             return Err("must not be blank".to_owned());
         }

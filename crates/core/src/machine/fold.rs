@@ -25,6 +25,8 @@ pub enum FoldError {
     Gap { before: i64, seq: i64 },
     #[error("record {seq} starts from {from}, but the task was in {was}")]
     Broken { seq: i64, from: String, was: String },
+    #[error("its history ends with {value} as its {name}")]
+    Unread { name: String, value: Value },
 }
 
 /// Folds records, which come with their numbers and in order.
@@ -53,6 +55,16 @@ impl Folded {
     pub fn of(lifecycle: &Lifecycle, task: &Task) -> Self {
         let state = lifecycle.state(task.state).name.clone();
         Self { version: task.version, state, attributes: changes(lifecycle, None, task) }
+    }
+
+    /// An attribute, if the history has one of that name.
+    fn read<'a, T>(
+        &'a self,
+        name: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, FoldError> {
+        let value = self.attributes.get(name);
+        value.map(|value| read(value).ok_or_else(|| unread(name, value))).transpose()
     }
 }
 
@@ -103,6 +115,10 @@ impl<'a> Difference<'a> {
     }
 }
 
+fn unread(name: &str, value: &Value) -> FoldError {
+    FoldError::Unread { name: name.to_owned(), value: value.clone() }
+}
+
 /// One record with its number and its time.
 pub type Dated<'a> = (i64, Instant, &'a Record);
 
@@ -123,26 +139,30 @@ pub fn rewind(
             task.entered_at = *ts;
         }
     }
-    let attribute = |name: &str| folded.attributes.get(name).unwrap_or(&Value::Null);
-    let number = |name: &str| attribute(name).as_i64().unwrap_or_default();
-    task.state = lifecycle.find_state(&folded.state).unwrap_or(task.state);
-    task.prior = attribute("prior").as_str().and_then(|name| lifecycle.find_state(name));
-    task.epoch = number("epoch");
-    task.lease =
-        attribute("lease").is_string().then(|| lease_at(current, task.epoch, history)).flatten();
-    task.spent = Spent::from_json(attribute("spent"));
+    let state = |name: &str| lifecycle.find_state(name);
+    task.state =
+        state(&folded.state).ok_or_else(|| unread("state", &Value::from(folded.state.as_str())))?;
+    task.prior = folded.read("prior", |prior| state(prior.as_str()?))?;
+    task.epoch = folded.read("epoch", Value::as_i64)?.unwrap_or_default();
+    let lease = folded.read("lease", Value::as_str)?;
+    task.lease = lease.and_then(|_| lease_at(current, task.epoch, history));
+    task.spent = folded.read("spent", Spent::from_json)?.unwrap_or_default();
     task.fields = folded
         .attributes
         .iter()
         .filter(|(name, _)| lifecycle.fields.contains_key(*name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let count = |name: &str| u32::try_from(number(name)).unwrap_or_default();
-    let counts = lifecycle.counters.iter().map(|counter| CounterValue {
-        total: count(&counter.name),
-        renewed_at: count(&format!("{}.renewed", counter.name)),
+    let count = |name: &str| {
+        let count = folded.read(name, |count| u32::try_from(count.as_i64()?).ok())?;
+        Ok::<_, FoldError>(count.unwrap_or_default())
+    };
+    let counts = lifecycle.counters.iter().map(|counter| {
+        let (total, renewed_at) =
+            (count(&counter.name)?, count(&format!("{}.renewed", counter.name))?);
+        Ok(CounterValue { total, renewed_at })
     });
-    task.counters = counts.collect();
+    task.counters = counts.collect::<Result<_, FoldError>>()?;
     Ok(task)
 }
 

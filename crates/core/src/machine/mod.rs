@@ -35,5 +35,5 @@ pub use invariant::{Broken, Driver, check, driver_of};
 pub use plan::running_bounds;
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};
-pub use task::{CounterValue, Lease, Spent, Task};
+pub use task::{CounterValue, Damaged, Lease, Spent, Task};
 pub use wait::{WaitStatus, waits};

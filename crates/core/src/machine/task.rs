@@ -1,11 +1,12 @@
 //! A task as the machine sees it.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::allowed::asks_about_the_move;
 use super::env::TaskEnv;
 use crate::ids::{RunId, TaskId};
-use crate::lifecycle::contract::Trigger;
+use crate::lifecycle::contract::{Field, Trigger};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::{Activity, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind};
 use crate::time::Instant;
@@ -57,13 +58,22 @@ impl Spent {
         counts.into_iter().chain([("totalCost", Value::from(total))]).collect()
     }
 
-    pub(super) fn from_json(summary: &Value) -> Self {
-        let number = |name: &str| summary[name].as_i64().unwrap_or_default();
+    /// Reads what `to_json` has written.
+    pub(super) fn from_json(summary: &Value) -> Option<Self> {
+        let number = |name: &str| summary[name].as_i64();
         #[expect(clippy::cast_possible_truncation, reason = "millionths of a dollar fit by far")]
-        let cost_micros =
-            (summary["totalCost"].as_f64().unwrap_or_default() * 1_000_000.0).round() as i64;
-        Self { runs: number("runCount"), tokens: number("tokenCount"), cost_micros }
+        let cost_micros = (summary["totalCost"].as_f64()? * 1_000_000.0).round() as i64;
+        Some(Self { runs: number("runCount")?, tokens: number("tokenCount")?, cost_micros })
     }
+}
+
+/// A value of a task that does not read as what the program keeps there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("its {what} does not read: {why}")]
+pub struct Damaged {
+    pub task: TaskId,
+    pub what: String,
+    pub why: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +117,24 @@ pub struct Task {
 const PRIORITY_MILLIS: i64 = 86_400_000;
 
 impl Task {
+    /// The plain data of a field as its Rust type, if the field is set.
+    pub fn data<T: DeserializeOwned>(
+        &self,
+        lifecycle: &Lifecycle,
+        field: Field,
+    ) -> Result<Option<T>, Damaged> {
+        let name = field.name_in(lifecycle);
+        let read = |value: &Value| {
+            let what = format!("field `{name}`");
+            T::deserialize(value).map_err(|error| self.damaged(what, error.to_string()))
+        };
+        self.fields.get(name).map(read).transpose()
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>, why: impl Into<String>) -> Damaged {
+        Damaged { task: self.id, what: what.into(), why: why.into() }
+    }
+
     /// The run that holds the task.
     #[must_use]
     pub fn run(&self) -> Option<RunId> {

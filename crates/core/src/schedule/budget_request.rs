@@ -4,18 +4,18 @@
 //! The store collects the [`BudgetFacts`], the engine carries out the [`BudgetAction`], and neither
 //! of them decides.
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
 
 use super::budget::{Budget, BudgetScope, Used};
 use crate::ids::TaskId;
-use crate::lifecycle::StateKind;
 use crate::lifecycle::contract::Field;
-use crate::lifecycle::expr::{Fields, Value};
+use crate::lifecycle::expr::{Fields, Value, value_of};
+use crate::lifecycle::{Lifecycle, StateKind};
 use crate::limits;
-use crate::machine::Task;
+use crate::machine::{Damaged, Task};
 
 /// The numbers of a budget request, from the moment it was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestedBudget {
     /// Including the runs under way.
     pub used: Used,
@@ -34,22 +34,16 @@ impl RequestedBudget {
     /// The fields of the task that asks for it.
     #[must_use]
     pub fn fields(self, scope: String, node: &str, problem: String) -> Fields {
-        let fields = RequestFields { scope, node: node.to_owned(), problem, budget: self };
-        serde_json::to_value(fields)
-            .ok()
-            .and_then(|fields| fields.as_object().cloned())
-            .unwrap_or_default()
+        let fields = [
+            (Field::Scope, Value::from(scope)),
+            (Field::Node, Value::from(node)),
+            (Field::Problem, Value::from(problem)),
+            (Field::Used, value_of(&self.used)),
+            (Field::Limit, value_of(&self.limit)),
+            (Field::More, value_of(&self.more)),
+        ];
+        fields.into_iter().map(|(field, value)| (field.name().to_owned(), value)).collect()
     }
-}
-
-/// The fields of a budget request, as its lifecycle declares them.
-#[derive(Serialize, Deserialize)]
-struct RequestFields {
-    scope: String,
-    node: String,
-    problem: String,
-    #[serde(flatten)]
-    budget: RequestedBudget,
 }
 
 /// What a person answered to a budget request, if they did.
@@ -77,12 +71,16 @@ pub struct BudgetRequest {
 }
 
 impl BudgetRequest {
-    /// Reads a request from its task; none if the fields are not those of a request.
-    #[must_use]
-    pub fn read(task: &Task, kind: StateKind, applied: bool) -> Option<Self> {
-        let fields = RequestFields::deserialize(Value::Object(task.fields.clone())).ok()?;
-        let is_refused = task.fields.get(Field::Refused.name()) == Some(&Value::Bool(true));
-        let state = match kind {
+    /// Reads a request from its task.
+    pub fn read(lifecycle: &Lifecycle, task: &Task, applied: bool) -> Result<Self, Damaged> {
+        let (node, used, limit, more) = (
+            required(lifecycle, task, Field::Node)?,
+            required(lifecycle, task, Field::Used)?,
+            required(lifecycle, task, Field::Limit)?,
+            required(lifecycle, task, Field::More)?,
+        );
+        let is_refused = task.data(lifecycle, Field::Refused)?.unwrap_or(false);
+        let state = match lifecycle.state(task.state).kind {
             StateKind::Waiting => RequestState::Open,
             StateKind::Done => RequestState::Granted { applied },
             StateKind::Queued
@@ -99,7 +97,8 @@ impl BudgetRequest {
                 }
             }
         };
-        Some(Self { task: task.id, node: fields.node, state, budget: fields.budget })
+        let budget = RequestedBudget { used, limit, more };
+        Ok(Self { task: task.id, node, state, budget })
     }
 
     #[must_use]
@@ -110,6 +109,15 @@ impl BudgetRequest {
     fn is_granted(&self) -> bool {
         matches!(self.state, RequestState::Granted { .. })
     }
+}
+
+fn required<T: DeserializeOwned>(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    field: Field,
+) -> Result<T, Damaged> {
+    let missing = || task.damaged(format!("field `{field}`"), "it is missing");
+    task.data(lifecycle, field)?.ok_or_else(missing)
 }
 
 /// The requests about one day or one batch so far.
@@ -234,7 +242,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::time::Span;
+    use crate::lifecycle::builtin;
+    use crate::lifecycle::check::Overrides;
+    use crate::machine::{Actor, NewTask, create};
+    use crate::time::{Instant, Span};
 
     const RUNS: fn(i64) -> Budget = |runs| Budget { runs: Some(runs), ..Budget::default() };
     const USED: fn(i64) -> Used = |runs| Used { runs, ..Used::default() };
@@ -360,6 +371,29 @@ mod tests {
         assert_eq!(decided(&unasked), BudgetAction::Nothing);
         let unneeded = BudgetFacts { waiting: 0, ..batch(2, 2, open()) };
         assert_eq!(decided(&unneeded), BudgetAction::Wait, "tasks may come");
+    }
+
+    #[test]
+    fn a_damaged_request_is_named_with_its_field() {
+        let lifecycle = builtin::get("budget", &Overrides::new()).unwrap().unwrap();
+        let fields = asked(2, 2, 3).fields("batch:spring".to_owned(), "n1", "more?".to_owned());
+        let new = NewTask { title: "more?".to_owned(), fields, ..NewTask::default() };
+        let task = create(&lifecycle, &new, &Actor::system(), TaskId(7), Instant(0)).unwrap().task;
+        let read = |task: &Task| BudgetRequest::read(&lifecycle, task, false);
+        assert_eq!(read(&task).map(|request| request.budget), Ok(asked(2, 2, 3)));
+        let with = |name: &str, value: Value| {
+            let mut damaged = task.clone();
+            damaged.fields.insert(name.to_owned(), value);
+            let damage = read(&damaged).expect_err("it is damaged");
+            (damage.task, damage.to_string())
+        };
+        let why =
+            "its field `used` does not read: invalid type: string \"much\", expected struct Used";
+        assert_eq!(with("used", json!("much")), (TaskId(7), why.to_owned()));
+        let mut without = task.clone();
+        without.fields.remove("more");
+        let damage = read(&without).expect_err("a part is missing").to_string();
+        assert_eq!(damage, "its field `more` does not read: it is missing");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use banksman_core::machine::{
 use serde_json::json;
 
 use crate::laws::{Verdict, due, ensure};
+use crate::walk::task_of;
 use crate::world::{World, asks_people};
 
 pub(crate) type Standing = fn(&World) -> Verdict;
@@ -179,4 +180,24 @@ fn done_is_known(world: &World) -> Verdict {
 fn epochs_are_unique(world: &World) -> Verdict {
     let rising = world.epochs.windows(2).all(|pair| pair[0] < pair[1]);
     ensure(rising, || format!("the epochs given out were {:?}", world.epochs))
+}
+
+/// A history with a value that cannot be is an error, and nothing is made up in its place.
+#[test]
+fn a_damaged_history_does_not_rewind() {
+    let world = task_of("supervised", json!({}));
+    let born = &world.history[0];
+    for (name, value) in [
+        ("epoch", json!("two")),
+        ("retries", json!(-1)),
+        ("spent", json!({ "runCount": 1 })),
+        ("prior", json!("nowhere")),
+        ("lease", json!(7)),
+    ] {
+        let mut record = born.clone();
+        record.fields.insert(name.to_owned(), value.clone());
+        let rewound = rewind(&world.lifecycle, &world.task, &[(1, world.now, &record)]);
+        let error = rewound.expect_err(name).to_string();
+        assert_eq!(error, format!("its history ends with {value} as its {name}"));
+    }
 }

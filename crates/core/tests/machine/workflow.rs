@@ -2,7 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Actor, Effect, Ending, NewTask, create};
+use banksman_core::machine::{Actor, Effect, Ending, NewTask, check, create};
 use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, complaints, task_of};
@@ -123,4 +123,17 @@ fn it_can_be_given_up_from_everywhere() {
         assert_eq!(step.effects, [Effect::LeadChildren, Effect::CleanUp]);
         assert_eq!(step.ending, Some(Ending::Otherwise));
     }
+}
+
+/// The engine counts with whole numbers, so a half is refused where it comes in, and reads as damage
+/// where it is stored.
+#[test]
+fn half_a_step_is_not_counted() {
+    let mut world = running(true);
+    let half = json!({ "children_open": 0.5, "children_given_up": 0 });
+    let rejected = world.report(Outcome::Met, "", half).expect_err("it is half a step");
+    assert_eq!(complaints(&rejected), ["children_open: must be a whole number"]);
+    world.task.fields.insert("children_open".to_owned(), json!(0.5));
+    let broken = check(&world.lifecycle, &world.task).expect_err("it is half a step");
+    assert_eq!(broken.to_string(), "its field children_open: must be a whole number");
 }

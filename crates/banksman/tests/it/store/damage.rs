@@ -6,7 +6,8 @@ use banksman::store::{Add, Edge, StoreError, TimerResult};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::machine::{NewTask, Task};
+use banksman_core::machine::{Actor, NewTask, Task};
+use serde_json::json;
 
 use super::acts::{
     CRANE, DAY, HARNESS, HOUR, NOON, add, added, apply, arriving, ask, claim, definition, dispatch,
@@ -24,6 +25,7 @@ on_both_damaging!(
     a_wrong_place_in_the_queue_is_found,
     a_lost_timer_is_found,
     a_split_task_without_subtasks_is_found,
+    a_damaged_budget_request_is_named,
     a_wrong_count_of_needs_is_found,
     a_lease_without_a_run_is_found,
     a_run_without_a_lease_is_found,
@@ -242,6 +244,29 @@ fn a_split_task_without_subtasks_is_found(world: &World) {
     let child = NewTask { parent: Some(id), ..load("child").new };
     added(&store, Add { new: child, ..load("") });
     assert_eq!(found(), [""; 0]);
+}
+
+/// Its numbers are plain data to the lifecycle, and a budget to the program.
+fn a_damaged_budget_request_is_named(world: &World) {
+    let store = world.open();
+    let own = definition(builtin::source("budget").expect("it is built in"));
+    let mut request = Add { definition: own, actor: Actor::system(), ..load("more?") };
+    let none = || json!({ "runs": null, "tokens": null, "cost_micros": null, "time": null });
+    let fields = [
+        ("scope", json!("batch:spring")),
+        ("node", json!("n1")),
+        ("problem", json!("more?")),
+        ("used", json!("much")),
+        ("limit", none()),
+        ("more", none()),
+    ];
+    request.new.fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let id = added(&store, request).stored.task.id;
+    let why = "invalid type: string \"much\", expected struct Used";
+    assert_eq!(
+        findings(&store.check().expect("the check runs")),
+        [format!("{id}: its field `used` does not read: {why}")]
+    );
 }
 
 fn a_wrong_count_of_needs_is_found(world: &World) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Purpose::{Budget, Review, Step, Subtask, Task, Workflow};
-use super::{ANY, ContractRow, DrivenBy, LaunchMode, Trigger, WORKED_ON};
+use super::{ANY, ContractRow, DrivenBy, LaunchMode, Purpose, Trigger, WORKED_ON};
 use crate::lifecycle::expr::Type;
 use crate::lifecycle::{Activity, Lifecycle};
 
@@ -181,6 +181,12 @@ impl Field {
     #[must_use]
     pub fn shape(self) -> FieldShape {
         self.detail().0
+    }
+
+    /// Whether the program counts with it in lifecycles of this purpose.
+    #[must_use]
+    pub fn counts_in(self, purpose: Purpose) -> bool {
+        self.shape() == NUMBER && self.rule().purposes.contains(&purpose)
     }
 
     #[must_use]
