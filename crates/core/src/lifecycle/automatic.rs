@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Trigger;
-use super::expr::{Env, Expr, ResolvedName, Value};
+use super::expr::{Env, ResolvedName, Value, value_of};
 use super::problem::Problem;
 use super::prove::{Proof, closure, routes};
 use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget};
+use crate::time::Instant;
 
 impl Proof<'_> {
     /// The rows that the system takes by itself: bounds, and what outcomes lead to.
@@ -135,32 +136,47 @@ fn kept(requirement: &Requirement, from: &State, changes: &[&FieldUpdates]) -> b
 /// Whether what the move sets is enough by itself.
 fn given(requirement: &Requirement, changes: &[&FieldUpdates]) -> bool {
     let head = requirement.field.split('.').next().unwrap_or_default();
-    let surely_set =
-        changes.iter().any(|change| change.compute.get(head).is_some_and(Expr::is_never_null));
-    if requirement.that.as_set().is_some() && surely_set {
+    let mut computed = changes.iter().filter_map(|change| change.compute.get(head));
+    let is_about_any_value = requirement.that.as_set().is_some();
+    if is_about_any_value && computed.any(|computed| !computed.eval(&Least).is_null()) {
         return true;
     }
-    let mut fields = BTreeMap::new();
-    for change in changes {
-        fields.extend(change.set.iter().map(|(name, value)| (name.as_str(), value)));
-    }
-    holds_with_only(&requirement.that, &fields)
+    let set = changes.iter().flat_map(|change| &change.set);
+    requirement.that.holds(&OnlyThese(set.map(|(name, value)| (name.as_str(), value)).collect()))
 }
 
-fn member<'a>(fields: &BTreeMap<&str, &'a Value>, path: &[String]) -> Cow<'a, Value> {
-    let first = path.first().and_then(|head| fields.get(head.as_str()).copied());
-    let value =
-        path.iter().skip(1).fold(first, |value, key| value.and_then(|value| value.get(key)));
-    value.map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+/// A task with some fields, of which no more is known.
+struct OnlyThese<'a>(BTreeMap<&'a str, &'a Value>);
+
+impl Env for OnlyThese<'_> {
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
+        let Some(path) = name.field() else {
+            return Cow::Owned(name.constant().cloned().unwrap_or(Value::Null));
+        };
+        let first = path.first().and_then(|head| self.0.get(head.as_str()).copied());
+        let value = path.iter().skip(1).fold(first, |value, key| value?.get(key));
+        value.map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+    }
 }
 
-fn holds_with_only(expr: &Expr, fields: &BTreeMap<&str, &Value>) -> bool {
-    struct OnlyThese<'a>(&'a BTreeMap<&'a str, &'a Value>);
-    impl Env for OnlyThese<'_> {
-        fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
-            let constant = || name.constant().cloned().unwrap_or(Value::Null);
-            name.field().map_or_else(|| Cow::Owned(constant()), |path| member(self.0, path))
-        }
+/// The task and the move of which least is known: they have what every task and move has.
+struct Least;
+
+impl Env for Least {
+    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
+        Cow::Owned(match name {
+            ResolvedName::Constant(value) => value.clone(),
+            ResolvedName::Now => value_of(&Instant(0)),
+            ResolvedName::Title
+            | ResolvedName::Tags
+            | ResolvedName::Priority
+            | ResolvedName::Counter(_)
+            | ResolvedName::Spent(_) => Value::from(0),
+            ResolvedName::Field(_)
+            | ResolvedName::ActorRole
+            | ResolvedName::ActorName
+            | ResolvedName::Outcome
+            | ResolvedName::Detail => Value::Null,
+        })
     }
-    expr.holds(&OnlyThese(fields))
 }

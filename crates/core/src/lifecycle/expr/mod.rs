@@ -172,45 +172,6 @@ impl Expr {
         };
         Some(path)
     }
-
-    /// Whether it has a value whatever the task and the move are like.
-    #[must_use]
-    pub fn is_never_null(&self) -> bool {
-        match &self.root {
-            CheckedExpr::Literal(value) => !value.is_null(),
-            CheckedExpr::Name(
-                ResolvedName::Now
-                | ResolvedName::Title
-                | ResolvedName::Tags
-                | ResolvedName::Priority
-                | ResolvedName::Counter(_)
-                | ResolvedName::Spent(_),
-            ) => true,
-            CheckedExpr::Name(ResolvedName::Constant(value)) => !value.is_null(),
-            CheckedExpr::Name(
-                ResolvedName::Field(_)
-                | ResolvedName::ActorRole
-                | ResolvedName::ActorName
-                | ResolvedName::Outcome
-                | ResolvedName::Detail,
-            ) => false,
-            CheckedExpr::Sum { first, rest } => match rest.last() {
-                Some((Additive::Later, _)) => {
-                    matches!(**first, CheckedExpr::Name(ResolvedName::Now))
-                }
-                Some((Additive::Join, _)) => true,
-                Some((Additive::Add | Additive::Subtract | Additive::AddOrJoin, _)) | None => false,
-            },
-            CheckedExpr::List(_)
-            | CheckedExpr::Not(_)
-            | CheckedExpr::All(_)
-            | CheckedExpr::Any(_)
-            | CheckedExpr::Compare { .. }
-            | CheckedExpr::IsSet(_)
-            | CheckedExpr::Count(_)
-            | CheckedExpr::Has { .. } => true,
-        }
-    }
 }
 
 /// The checked tree.
