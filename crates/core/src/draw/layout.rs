@@ -16,7 +16,7 @@ pub(super) struct Line {
 
 /// Which box is below which, and which lines lead down.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct LayerOrder {
     ranks: Vec<usize>,
     /// By line. Lines that do not lead down go round at the side.
     pub(super) down: Vec<bool>,
@@ -69,7 +69,7 @@ const LAYER_GAP: f64 = 22.0;
 
 /// Computes the layers from `leading`: the lines that are not known to lead back. The walk begins at
 /// the first box.
-pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Order {
+pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> LayerOrder {
     let ranks = ranks(box_count, leading);
     let mut cells = box_count;
     let down = lines.iter().map(|line| {
@@ -79,11 +79,11 @@ pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Order
         fits
     });
     let down = down.collect();
-    Order { ranks, down }
+    LayerOrder { ranks, down }
 }
 
 /// Computes the positions.
-pub(super) fn plan(lines: &[Line], order: &Order, sizes: &Sizes) -> Layout {
+pub(super) fn plan(lines: &[Line], order: &LayerOrder, sizes: &Sizes) -> Layout {
     let mut grid = Grid::new(lines, order, sizes);
     grid.order();
     let middles = grid.middles();
@@ -160,7 +160,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(lines: &[Line], order: &Order, sizes: &Sizes) -> Self {
+    fn new(lines: &[Line], order: &LayerOrder, sizes: &Sizes) -> Self {
         let depth = order.ranks.iter().max().map_or(0, |deepest| deepest * 2 + 1);
         let mut grid =
             Self { cells: Vec::new(), layers: vec![Vec::new(); depth], chains: Vec::new() };

@@ -6,7 +6,7 @@
 //! cancelled, fail or be blocked. Lines for all of them would hide what a task normally does, so
 //! the nodes where many edges lead are set aside. No edge is left out.
 
-use super::layout::{self, Line, Order, Sizes};
+use super::layout::{self, LayerOrder, Line, Sizes};
 use super::route::Round;
 use super::words::{
     INDENT, LINE_HEIGHT, PADDING, Row, Words, name_width, shortened, small_width, times,
@@ -24,7 +24,7 @@ pub(super) struct Sketch {
     pub(super) line_edges: Vec<usize>,
     /// The words on each line.
     pub(super) words: Vec<Words>,
-    pub(super) order: Order,
+    pub(super) order: LayerOrder,
 }
 
 /// A box, with all positions relative to its upper left corner.

@@ -12,7 +12,7 @@ use super::contract::Field;
 use super::expr::{Expr, Type, Value};
 use super::names::{Names, NamesFor, Stands};
 use super::problem::{Problem, Problems, suggestion};
-use super::source::{Source, RequirementSource};
+use super::source::{LifecycleSource, RequirementSource};
 use super::{
     CounterId, FieldDecl, Lifecycle, Requirement, RoleId, Setting, State, StateId, Transition,
     prove, rows, source,
@@ -44,7 +44,7 @@ pub fn read_again(text: &str, origin: &str, overrides: &Overrides) -> Result<Lif
 fn resolve(
     text: &str,
     origin: &str,
-    source: &Source,
+    source: &LifecycleSource,
     overrides: &Overrides,
 ) -> Result<Lifecycle, Problems> {
     let mut checker = Checker::new(text);
@@ -77,7 +77,7 @@ impl<'a> Checker<'a> {
         Self { text, problems: Vec::new(), names: Names::default(), roles, state_names: Vec::new() }
     }
 
-    fn lifecycle(&mut self, source: &Source, overrides: &Overrides) -> Lifecycle {
+    fn lifecycle(&mut self, source: &LifecycleSource, overrides: &Overrides) -> Lifecycle {
         self.word(&source.lifecycle, "a lifecycle's id");
         self.declare_roles(&source.roles);
         self.declare_settings(&source.settings, overrides);

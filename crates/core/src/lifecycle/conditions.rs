@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use super::contract::{Field, Trigger};
-use super::expr::{Expr, Known, ResolvedName, Type, Value};
+use super::expr::{Expr, KnownValues, ResolvedName, Type, Value};
 use super::problem::Problem;
 use super::prove::Proof;
 use super::{FieldDecl, Requirement, RoleId, StateId, StateKind};
@@ -23,7 +23,7 @@ struct Condition<'a> {
 /// What a field holds in one of the tried combinations.
 struct Tried<'a>(BTreeMap<&'a str, Value>);
 
-impl Known for Tried<'_> {
+impl KnownValues for Tried<'_> {
     fn value(&self, name: &ResolvedName) -> Option<&Value> {
         // A project may override a setting, so it is not known here.
         match name.field()? {

@@ -8,8 +8,8 @@ use super::declare::{ANYONE, BY, TYPE};
 use super::expr::{Fields, Value};
 use super::problem::Problem;
 use super::source::{
-    CounterSource, DoesSource, RemindSource, RequirementSource, Source, StateSource, TimeoutSource,
-    TransitionSource,
+    CounterSource, DoesSource, LifecycleSource, RemindSource, RequirementSource, StateSource,
+    TimeoutSource, TransitionSource,
 };
 use super::{Activity, EntryEffect, Since, StateKind};
 use crate::failure::Deliverable;
@@ -108,7 +108,7 @@ struct OldTransition {
     keeps: Vec<Name>,
 }
 
-pub(super) fn read(text: &str, manual: &str) -> Result<Source, Problem> {
+pub(super) fn read(text: &str, manual: &str) -> Result<LifecycleSource, Problem> {
     let old: OldSource = yaml::read(text, limits::LIFECYCLE_BYTES, manual)?;
     let purpose = Purpose::of_legacy(&old.lifecycle.value);
     let mut fields = old.fields;
@@ -121,7 +121,7 @@ pub(super) fn read(text: &str, manual: &str) -> Result<Source, Problem> {
         declared.value =
             Value::Object(Fields::from_iter([(TYPE.to_owned(), kind), (BY.to_owned(), by)]));
     }
-    Ok(Source {
+    Ok(LifecycleSource {
         purpose: yaml::at(&old.lifecycle, purpose),
         lifecycle: old.lifecycle,
         about: old.about,

@@ -3,7 +3,7 @@
 use super::check::Checker;
 use super::names::Stands;
 use super::problem::suggestion;
-use super::source::{Source, TimeoutSource, TransitionSource};
+use super::source::{LifecycleSource, TimeoutSource, TransitionSource};
 use super::{
     FieldUpdates, PRIOR, RoleId, Since, State, StateId, StateKind, Timeout, Transition,
     TransitionTarget, state_id,
@@ -13,7 +13,7 @@ use crate::yaml::{self, Name, OneOrMany, Spanned, place};
 
 pub(super) fn spell_out(
     checker: &mut Checker<'_>,
-    source: &Source,
+    source: &LifecycleSource,
     states: &[State],
 ) -> Vec<Transition> {
     let mut rows = Vec::new();
@@ -141,7 +141,7 @@ fn target(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<T
 fn starts(
     checker: &mut Checker<'_>,
     at: &Spanned<TransitionSource>,
-    source: &Source,
+    source: &LifecycleSource,
     states: &[State],
 ) -> Vec<StateId> {
     match &at.value.from {
@@ -155,7 +155,7 @@ fn starts(
 
 /// `any` is every state but the target itself and those in which a task has ended. A failed state
 /// counts as ended unless some transition names it as its start.
-fn any(at: &Spanned<TransitionSource>, source: &Source, states: &[State]) -> Vec<StateId> {
+fn any(at: &Spanned<TransitionSource>, source: &LifecycleSource, states: &[State]) -> Vec<StateId> {
     let goal = match &at.value.to {
         OneOrMany::One(name) => Some(name.as_str()),
         OneOrMany::Many(_) => None,

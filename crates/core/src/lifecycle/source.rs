@@ -19,7 +19,7 @@ const MANUAL: &str = "docs/lifecycles.md";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Source {
+pub(super) struct LifecycleSource {
     pub(super) lifecycle: Name,
     pub(super) purpose: Spanned<Purpose>,
     #[serde(default)]
@@ -178,7 +178,7 @@ pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> Stri
 }
 
 /// Reads a source of today.
-pub(super) fn read(text: &str) -> Result<Source, Problem> {
+pub(super) fn read(text: &str) -> Result<LifecycleSource, Problem> {
     if is_legacy(text) && text.len() <= limits::LIFECYCLE_BYTES {
         let message = "`purpose` is missing".to_owned();
         let help = format!("write `purpose: task` below `lifecycle`; see {MANUAL}");
@@ -186,7 +186,7 @@ pub(super) fn read(text: &str) -> Result<Source, Problem> {
     }
     let mut documents = documents(text);
     let own = documents.next().unwrap_or_default();
-    let mut source: Source = yaml::read(&own, limits::LIFECYCLE_BYTES, MANUAL)?;
+    let mut source: LifecycleSource = yaml::read(&own, limits::LIFECYCLE_BYTES, MANUAL)?;
     let fragments = documents
         .map(|text| yaml::read(&text, limits::LIFECYCLE_BYTES, MANUAL))
         .collect::<Result<Vec<Fragment>, Problem>>()?;
@@ -209,7 +209,7 @@ pub(super) fn read(text: &str) -> Result<Source, Problem> {
 }
 
 /// Reads a source that was checked by this build or an earlier one.
-pub(super) fn read_any(text: &str) -> Result<Source, Problem> {
+pub(super) fn read_any(text: &str) -> Result<LifecycleSource, Problem> {
     if is_legacy(text) { legacy::read(text, MANUAL) } else { read(text) }
 }
 
@@ -233,7 +233,7 @@ fn documents(text: &str) -> impl Iterator<Item = String> {
     found.into_iter()
 }
 
-impl Source {
+impl LifecycleSource {
     /// Adds what a fragment declares. What the lifecycle declares itself comes first and wins.
     fn include(&mut self, fragment: Fragment) {
         add_missing(&mut self.settings, fragment.settings);

@@ -53,7 +53,7 @@ impl From<&Specialist> for Reviewer {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Source {
+struct RegistrySource {
     specialists: Entries<Spanned<SpecialistSource>>,
 }
 
@@ -70,7 +70,7 @@ struct SpecialistSource {
 ///
 /// The first problem, with its line.
 pub fn read(text: &str) -> Result<Vec<Specialist>, Problem> {
-    let source: Source = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md")?;
+    let source: RegistrySource = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md")?;
     let entries = &source.specialists.0;
     if let Some((name, _)) = entries.get(limits::SPECIALISTS) {
         let message = format!("more than {} specialists", limits::SPECIALISTS);

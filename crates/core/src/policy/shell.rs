@@ -10,7 +10,7 @@ mod lex;
 mod wrap;
 
 pub(super) use lex::Word;
-use lex::{Token, lex};
+use lex::{ShellToken, lex};
 
 /// A command line, in bytes. Nobody reads a longer one before they permit it.
 const COMMAND_BYTES: usize = 32 * 1024;
@@ -86,12 +86,12 @@ impl Script {
         let (mut pipeline, mut simple) = (Vec::new(), CommandBuilder::default());
         for token in tokens {
             match token {
-                Token::Word(word) => simple.word(word),
-                Token::RedirectTo => simple.next_is_target = true,
-                Token::RedirectFrom => simple.next_is_source = true,
-                Token::HereDocument(body) => simple.here.push(body),
-                Token::Pipe => self.end(&mut simple, &mut pipeline, depth),
-                Token::Separator => {
+                ShellToken::Word(word) => simple.word(word),
+                ShellToken::RedirectTo => simple.next_is_target = true,
+                ShellToken::RedirectFrom => simple.next_is_source = true,
+                ShellToken::HereDocument(body) => simple.here.push(body),
+                ShellToken::Pipe => self.end(&mut simple, &mut pipeline, depth),
+                ShellToken::Separator => {
                     self.end(&mut simple, &mut pipeline, depth);
                     self.close(&mut pipeline);
                 }

@@ -21,7 +21,7 @@ const DEFAULT_APPROVAL: Approval =
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Source {
+struct PolicySource {
     extends: Option<Spanned<Extends>>,
     #[serde(default)]
     without: Vec<Name>,
@@ -117,7 +117,7 @@ pub fn read(text: &str, origin: &str) -> Result<Policy, Box<Problems>> {
 
 /// A parsed file and the problems found in it.
 struct Draft<'a> {
-    source: Source,
+    source: PolicySource,
     origin: &'a str,
     problems: Vec<Problem>,
 }

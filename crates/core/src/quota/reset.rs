@@ -12,7 +12,7 @@ use super::is_plausible;
 use crate::limits;
 use crate::time::{Instant, Span};
 use forms::{Day, clock, date, day, epoch, span};
-use scan::{Cursor, Token, tokens};
+use scan::{Cursor, TimeToken, tokens};
 
 /// A clock time that has just passed means the past one, not tomorrow's: the text was written
 /// before it.
@@ -59,7 +59,7 @@ enum Anchor {
     Epoch,
 }
 
-fn anchor(token: Token<'_>) -> Option<Anchor> {
+fn anchor(token: TimeToken<'_>) -> Option<Anchor> {
     const ANCHORS: [(Anchor, &str); 4] = [
         (Anchor::Retry, "retry"),
         (Anchor::Seconds, "retryafter retry_after retry_after_seconds"),
@@ -95,10 +95,11 @@ impl ResetContext<'_> {
             return Some(self.now.plus(span)).filter(|at| is_plausible(*at, self.now));
         }
         let day = day(cursor);
-        cursor.skip_while(FILLER_TOKENS, |token| token.is_any("at") || token == Token::Sign(','));
+        cursor
+            .skip_while(FILLER_TOKENS, |token| token.is_any("at") || token == TimeToken::Sign(','));
         if let Some((date, year)) = date(cursor) {
             cursor.skip_while(FILLER_TOKENS, |token| {
-                token.is_any("at t") || token == Token::Sign(',')
+                token.is_any("at t") || token == TimeToken::Sign(',')
             });
             let time = clock(cursor).unwrap_or(Time::midnight());
             return self.on_date(date, year, time, &self.zone_after(cursor)?);
@@ -263,10 +264,10 @@ fn skip_filler(cursor: &mut Cursor<'_>) -> bool {
     const WORDS: &str = "at on by in after for about approximately around again until is be will your limit \
          time delay the date";
     let mut saw_after = false;
-    let mut fits = |token: Token<'_>| {
+    let mut fits = |token: TimeToken<'_>| {
         saw_after |= token.is_any("after");
         token.is_any(WORDS)
-            || matches!(token, Token::Sign(':' | '=' | '"' | '\'' | '|' | '\\' | '(' | '`'))
+            || matches!(token, TimeToken::Sign(':' | '=' | '"' | '\'' | '|' | '\\' | '(' | '`'))
     };
     cursor.skip_while(FILLER_TOKENS, &mut fits);
     // A dash belongs to `retry-after`; before a number it would be a minus.

@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 use super::expand::{Draft, ExpandedFile, Group, Groups};
 use super::gates::{self, UnresolvedGate};
-use super::order::{Order, Place, TooMany};
+use super::order::{Place, StepOrder, TooMany};
 use super::reader::{Reader, Report};
-use super::source::{GateSource, Source};
+use super::source::{GateSource, WorkflowSource};
 use super::{ABORT, DONE, Need, Step, Workflow, paths};
 use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
 use crate::yaml::{Name, clip, place};
 
 /// Checks that the ids of a file are valid and unique.
-pub(super) fn ids(source: &Source, report: &mut Report) {
+pub(super) fn ids(source: &WorkflowSource, report: &mut Report) {
     if source.steps.is_empty() {
         report.at(&source.workflow.id, "the workflow has no steps", "add at least one to `steps`");
     }
@@ -46,13 +46,13 @@ pub(super) fn ids(source: &Source, report: &mut Report) {
 
 /// Joins the steps of a file; none if they have problems.
 pub(super) fn resolve(
-    source: &Source,
+    source: &WorkflowSource,
     mut flow: Workflow,
     mut drafts: Vec<Draft<'_>>,
     report: &mut Report,
 ) -> Option<ExpandedFile> {
     let (steps, groups) = numbered(&mut drafts);
-    let order = Order::of_steps(&steps);
+    let order = StepOrder::of_steps(&steps);
     let mut resolver = Resolver { id: &flow.id, steps, groups, order, is_full: false, report };
     resolver.long_ids();
     let gated = resolver.gates(source, &drafts);
@@ -104,7 +104,7 @@ struct Resolver<'a> {
     id: &'a str,
     steps: Vec<Step>,
     groups: Groups,
-    order: Order,
+    order: StepOrder,
     /// The limit on dependencies is reached and was reported.
     is_full: bool,
     report: &'a mut Report,
@@ -129,7 +129,11 @@ impl Resolver<'_> {
     }
 
     /// The gate of each draft, if it has one.
-    fn gates(&mut self, source: &Source, drafts: &[Draft<'_>]) -> Vec<Option<UnresolvedGate>> {
+    fn gates(
+        &mut self,
+        source: &WorkflowSource,
+        drafts: &[Draft<'_>],
+    ) -> Vec<Option<UnresolvedGate>> {
         let mut owners: BTreeMap<&str, &Name> = BTreeMap::new();
         let mut gated = Vec::new();
         for draft in drafts {
@@ -162,7 +166,11 @@ impl Resolver<'_> {
         gated
     }
 
-    fn gate_of<'s>(&mut self, source: &'s Source, draft: &Draft<'_>) -> Option<&'s GateSource> {
+    fn gate_of<'s>(
+        &mut self,
+        source: &'s WorkflowSource,
+        draft: &Draft<'_>,
+    ) -> Option<&'s GateSource> {
         let written = draft.source.gate.as_ref()?;
         let name = Reader { scope: &draft.scope, report: self.report }.name(written);
         let found = source.gates.iter().find(|gate| gate.id.value == name.value);
@@ -365,7 +373,7 @@ fn is_step_id(id: &str) -> bool {
     id.len() <= limits::WORKFLOW_ID_BYTES && id.split('/').all(is_part)
 }
 
-fn write_needs(steps: &mut [Step], order: &Order) {
+fn write_needs(steps: &mut [Step], order: &StepOrder) {
     let ids: Vec<String> = steps.iter().map(|step| step.id.clone()).collect();
     for (number, step) in steps.iter_mut().enumerate() {
         let is_elsewhere = |need: &Need| matches!(need, Need::Elsewhere { .. });

@@ -4,11 +4,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use super::order::Order;
+use super::order::StepOrder;
 use super::params::{self, Values};
 use super::paths::{self, file_name};
 use super::reader::{Reader, Report};
-use super::source::{Source, StepSource};
+use super::source::{StepSource, WorkflowSource};
 use super::steps::commit_mark;
 use super::template::{ITEM, Scope};
 use super::{Breaker, Need, Signal, Step, Workflow, check, source, steps};
@@ -96,7 +96,7 @@ pub(super) fn expand(
 }
 
 /// The workflow without its steps.
-fn workflow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Workflow {
+fn workflow_of(source: &WorkflowSource, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
     reader.is_id(&header.id, "workflow id");
     if let Some(none) = header.parallel.as_ref().filter(|parallel| parallel.value == 0) {
@@ -133,7 +133,7 @@ fn workflow_of(source: &Source, params: Values, reader: &mut Reader<'_>) -> Work
 
 /// None if a step cannot be expanded: references to it would be reported as unknown.
 fn drafts<'s>(
-    source: &'s Source,
+    source: &'s WorkflowSource,
     scope: &Scope,
     file: &File<'_>,
     loading: &Loading<'_>,
@@ -349,7 +349,7 @@ fn included_by(mut problems: Problems, origin: &str, line: u32) -> Problems {
 /// The steps of an included file, with ids prefixed by the id of the step that includes it. They
 /// take its place.
 fn prefixed(expanded: ExpandedFile, id: &str, at: &StepSource) -> (Vec<Step>, Groups) {
-    let order = Order::of_steps(&expanded.flow.steps);
+    let order = StepOrder::of_steps(&expanded.flow.steps);
     let numbers = || 0..expanded.flow.steps.len();
     let whole = Group {
         first: numbers().filter(|step| order.is_first(*step)).collect(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::assignment::in_worktree;
-use super::order::Order;
+use super::order::StepOrder;
 use super::{
     Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Need, Step, Workflow, source,
 };
@@ -72,14 +72,14 @@ impl Warning {
 /// A workflow with cached answers.
 struct LintContext<'a> {
     flow: &'a Workflow,
-    order: Order,
+    order: StepOrder,
     downstream: BTreeMap<usize, Vec<bool>>,
     producers: BTreeMap<String, Vec<usize>>,
 }
 
 impl<'a> LintContext<'a> {
     fn of(flow: &'a Workflow) -> Self {
-        let order = Order::of_steps(&flow.steps);
+        let order = StepOrder::of_steps(&flow.steps);
         Self { flow, order, downstream: BTreeMap::new(), producers: BTreeMap::new() }
     }
 

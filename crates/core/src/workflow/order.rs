@@ -11,7 +11,7 @@ use crate::limits;
 pub(super) type Place = (u32, u32);
 
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct StepOrder {
     /// The steps that each step needs, and where the file says so.
     needs: Vec<BTreeMap<usize, Place>>,
     /// The steps that need each step.
@@ -22,7 +22,7 @@ pub(super) struct Order {
 /// The limit on dependencies is exceeded.
 pub(super) struct TooMany;
 
-impl Order {
+impl StepOrder {
     fn of(steps: usize) -> Self {
         Self { needs: vec![BTreeMap::new(); steps], after: vec![Vec::new(); steps], count: 0 }
     }
@@ -134,8 +134,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn order(steps: usize, needs: &[(usize, usize)]) -> Order {
-        let mut order = Order::of(steps);
+    fn order(steps: usize, needs: &[(usize, usize)]) -> StepOrder {
+        let mut order = StepOrder::of(steps);
         needs.iter().for_each(|(step, needed)| order.link(*step, *needed, (1, 1)));
         order
     }

@@ -17,7 +17,7 @@ const MANUAL: &str = "docs/workflow-format.md";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Source {
+pub(super) struct WorkflowSource {
     pub(super) workflow: Header,
     pub(super) steps: Vec<StepSource>,
     #[serde(default)]
@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for ParamSource {
     }
 }
 
-pub(super) fn read(text: &str) -> Result<Source, Problem> {
+pub(super) fn read(text: &str) -> Result<WorkflowSource, Problem> {
     let is_said = |line: &str| !line.is_empty() && !line.starts_with('#') && line != "---";
     if text.len() <= limits::WORKFLOW_BYTES && !text.lines().any(|line| is_said(line.trim())) {
         let needed = "write `workflow: { id: NAME }` and `steps: [{ id: STEP }]`";

@@ -23,7 +23,7 @@ use super::CounterId;
 use parse::Operator;
 
 pub use shape::{Type, is_present};
-pub use truth::Known;
+pub use truth::KnownValues;
 
 /// The fields of a task, or some of them, by name.
 pub type Fields = serde_json::Map<String, Value>;
@@ -139,7 +139,7 @@ impl Expr {
 
     /// Whether it holds as far as some values are known; none if that depends on others.
     #[must_use]
-    pub fn truth(&self, known: &dyn Known) -> Option<bool> {
+    pub fn truth(&self, known: &dyn KnownValues) -> Option<bool> {
         truth::truth(&self.root, known)
     }
 

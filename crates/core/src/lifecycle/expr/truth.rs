@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{CheckedExpr, Env, ResolvedName, eval};
 
 /// The values of the names that are known; any other may have every value of its type.
-pub trait Known {
+pub trait KnownValues {
     fn value(&self, name: &ResolvedName) -> Option<&Value>;
 }
 
 /// An environment for expressions that speak only of what is known.
-struct KnownOnly<'a>(&'a dyn Known);
+struct KnownOnly<'a>(&'a dyn KnownValues);
 
 impl Env for KnownOnly<'_> {
     fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
@@ -21,7 +21,7 @@ impl Env for KnownOnly<'_> {
 }
 
 /// Whether an expression holds; none if that depends on what is not known.
-pub(super) fn truth(node: &CheckedExpr, known: &dyn Known) -> Option<bool> {
+pub(super) fn truth(node: &CheckedExpr, known: &dyn KnownValues) -> Option<bool> {
     let all = |parts: &[CheckedExpr], wanted: bool| {
         let mut truths = parts.iter().map(|part| truth(part, known));
         // One that decides is enough, whatever the others are.

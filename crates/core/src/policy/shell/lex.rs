@@ -22,7 +22,7 @@ impl Word {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum ShellToken {
     Word(Word),
     /// `|`
     Pipe,
@@ -37,7 +37,7 @@ pub(super) enum Token {
 }
 
 /// Splits a text into tokens, or says why it cannot.
-pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
+pub(super) fn lex(text: &str) -> Result<Vec<ShellToken>, String> {
     let mut lexer = Lexer { rest: text, tokens: Vec::new(), word: None, awaited: Vec::new() };
     lexer.run()?;
     Ok(lexer.tokens)
@@ -45,7 +45,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
 
 struct Lexer<'a> {
     rest: &'a str,
-    tokens: Vec<Token>,
+    tokens: Vec<ShellToken>,
     word: Option<Word>,
     /// Here documents that begin on the next line: the delimiter of each, and whether leading tabs
     /// are dropped.
@@ -70,7 +70,7 @@ impl<'a> Lexer<'a> {
             '\n' => {
                 self.bump(1);
                 self.end_word();
-                self.tokens.push(Token::Separator);
+                self.tokens.push(ShellToken::Separator);
                 self.here_documents();
             }
             ' ' | '\t' | '\r' => {
@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn end_word(&mut self) {
-        self.tokens.extend(self.word.take().map(Token::Word));
+        self.tokens.extend(self.word.take().map(ShellToken::Word));
     }
 
     /// Whether `{a,b}` or `{1..3}` follows, which expands to several words.
@@ -234,39 +234,39 @@ impl<'a> Lexer<'a> {
             return self.push_expansion(inside.len() + 3, Some(inside));
         }
         if starts("<<<") {
-            self.sign(3, Token::RedirectFrom);
+            self.sign(3, ShellToken::RedirectFrom);
         } else if starts("<<") {
             return self.here_begins();
         } else if starts("&>>") || starts("&>") {
-            self.sign(if starts("&>>") { 3 } else { 2 }, Token::RedirectTo);
+            self.sign(if starts("&>>") { 3 } else { 2 }, ShellToken::RedirectTo);
         } else if starts("<>") {
-            self.redirect(2, Token::RedirectTo);
+            self.redirect(2, ShellToken::RedirectTo);
         } else if starts("<&") || starts("<") {
-            self.redirect(if starts("<&") { 2 } else { 1 }, Token::RedirectFrom);
+            self.redirect(if starts("<&") { 2 } else { 1 }, ShellToken::RedirectFrom);
         } else if starts(">>") || starts(">|") || starts(">&") {
-            self.redirect(2, Token::RedirectTo);
+            self.redirect(2, ShellToken::RedirectTo);
         } else if starts(">") {
-            self.redirect(1, Token::RedirectTo);
+            self.redirect(1, ShellToken::RedirectTo);
         } else if starts("||") || starts("&&") {
-            self.sign(2, Token::Separator);
+            self.sign(2, ShellToken::Separator);
         } else if starts("|&") {
-            self.sign(2, Token::Pipe);
+            self.sign(2, ShellToken::Pipe);
         } else if starts("|") {
-            self.sign(1, Token::Pipe);
+            self.sign(1, ShellToken::Pipe);
         } else {
-            self.sign(1, Token::Separator);
+            self.sign(1, ShellToken::Separator);
         }
         Ok(())
     }
 
-    fn sign(&mut self, bytes: usize, token: Token) {
+    fn sign(&mut self, bytes: usize, token: ShellToken) {
         self.bump(bytes);
         self.end_word();
         self.tokens.push(token);
     }
 
     /// A number right before a redirection names a file descriptor and is not a word.
-    fn redirect(&mut self, bytes: usize, token: Token) {
+    fn redirect(&mut self, bytes: usize, token: ShellToken) {
         let is_number = |word: &Word| {
             !word.is_quoted
                 && !word.text.is_empty()
@@ -280,7 +280,7 @@ impl<'a> Lexer<'a> {
 
     fn here_begins(&mut self) -> Result<(), String> {
         let drops_tabs = self.rest.starts_with("<<-");
-        self.redirect(if drops_tabs { 3 } else { 2 }, Token::Separator);
+        self.redirect(if drops_tabs { 3 } else { 2 }, ShellToken::Separator);
         // Drops the separator again; the next word is the delimiter.
         self.tokens.pop();
         self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -316,7 +316,7 @@ impl<'a> Lexer<'a> {
                 }
                 body.push_str(line);
             }
-            self.tokens.push(Token::HereDocument(body));
+            self.tokens.push(ShellToken::HereDocument(body));
         }
         self.tokens.extend(separator);
     }

@@ -4,7 +4,7 @@
 
 use jiff::civil::{Time, Weekday};
 
-use super::scan::{Cursor, Token};
+use super::scan::{Cursor, TimeToken};
 use crate::time::{Instant, Span};
 
 /// Hours, minutes and seconds are three parts; nobody writes more than six.
@@ -29,7 +29,7 @@ pub(super) fn span(cursor: &mut Cursor<'_>, seconds: bool) -> Option<Span> {
     let mut millis: Option<i64> = None;
     for _ in 0..SPAN_PARTS {
         let mut part = ahead;
-        part.skip_while(2, |token| token.is_any("and") || token == Token::Sign(','));
+        part.skip_while(2, |token| token.is_any("and") || token == TimeToken::Sign(','));
         let Some(amount) = part.thousandths() else {
             break;
         };

@@ -2,14 +2,14 @@
 
 /// Whitespace is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum TimeToken<'a> {
     /// Letters and underscores.
     Word(&'a str),
     Digits(&'a str),
     Sign(char),
 }
 
-impl Token<'_> {
+impl TimeToken<'_> {
     /// Whether it is one of the words, which are separated by blanks.
     pub(super) fn is_any(self, words: &str) -> bool {
         match self {
@@ -19,22 +19,22 @@ impl Token<'_> {
     }
 }
 
-pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+pub(super) fn tokens(text: &str) -> Vec<TimeToken<'_>> {
     let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = if is_letter(first) {
             let length = rest.find(|letter| !is_letter(letter)).unwrap_or(rest.len());
-            tokens.push(Token::Word(&rest[..length]));
+            tokens.push(TimeToken::Word(&rest[..length]));
             length
         } else if first.is_ascii_digit() {
             let length = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-            tokens.push(Token::Digits(&rest[..length]));
+            tokens.push(TimeToken::Digits(&rest[..length]));
             length
         } else {
             if !first.is_whitespace() {
-                tokens.push(Token::Sign(first));
+                tokens.push(TimeToken::Sign(first));
             }
             first.len_utf8()
         };
@@ -46,11 +46,11 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
 /// A position in the tokens. What does not match leaves the cursor unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
-    rest: &'a [Token<'a>],
+    rest: &'a [TimeToken<'a>],
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(rest: &'a [Token<'a>]) -> Self {
+    pub(super) fn new(rest: &'a [TimeToken<'a>]) -> Self {
         Self { rest }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn skip_while(
         &mut self,
         most: usize,
-        mut fits: impl FnMut(Token<'a>) -> bool,
+        mut fits: impl FnMut(TimeToken<'a>) -> bool,
     ) -> usize {
         let count = self.rest.iter().take(most).take_while(|token| fits(**token)).count();
         self.rest = &self.rest[count..];
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn next_is_sign(&self, sign: char) -> bool {
-        self.rest.first() == Some(&Token::Sign(sign))
+        self.rest.first() == Some(&TimeToken::Sign(sign))
     }
 
     pub(super) fn sign(&mut self, sign: char) -> bool {
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn word(&mut self) -> Option<&'a str> {
-        let Some((Token::Word(word), rest)) = self.rest.split_first() else {
+        let Some((TimeToken::Word(word), rest)) = self.rest.split_first() else {
             return None;
         };
         self.rest = rest;
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn digits(&mut self) -> Option<&'a str> {
-        let Some((Token::Digits(digits), rest)) = self.rest.split_first() else {
+        let Some((TimeToken::Digits(digits), rest)) = self.rest.split_first() else {
             return None;
         };
         self.rest = rest;
