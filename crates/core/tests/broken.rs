@@ -188,6 +188,18 @@ fn demands<T>(
     rules.iter().filter(move |rule| rule.demanded_by.contains(&purpose)).map(|rule| rule.name)
 }
 
+/// The engine reserves the names that it alone fires. What people fire, they may fire anywhere, and
+/// so are names that the engine shares with them.
+#[test]
+fn triggers_of_people_belong_to_every_purpose() {
+    for trigger in ["pass", "fail", "skip", "open", "veto", "retry", "close", "abort", "trip"] {
+        let source = format!(
+            "lifecycle: x\npurpose: task\ninitial: queued\nstates: {{ queued: {{ kind: queued }}, done: {{ kind: done }} }}\ntransitions:\n  - {{ from: queued, to: done, on: {trigger}, by: [human] }}\n"
+        );
+        checked(&source).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+}
+
 #[test]
 fn the_corpus_is_there() {
     assert!(corpus().len() >= 110, "only {} files were found", corpus().len());

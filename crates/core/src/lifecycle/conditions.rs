@@ -1,13 +1,12 @@
 //! Proofs about the conditions of a lifecycle: each can hold, and none compares prose.
 
-use std::collections::BTreeMap;
-use std::iter;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::{Field, Trigger};
 use super::expr::{Expr, KnownValues, ResolvedName, Type, Value};
 use super::problem::Problem;
 use super::prove::Proof;
-use super::{FieldDecl, Requirement, RoleId, StateId, StateKind};
+use super::{FieldDecl, Requirement, RoleId, StateKind};
 
 /// Combinations of values that are tried before a condition is believed to hold for one of them.
 const MOST_COMBINATIONS: usize = 4_096;
@@ -20,23 +19,31 @@ struct Condition<'a> {
     expr: &'a Expr,
 }
 
-/// What a field holds in one of the tried combinations.
-struct Tried<'a>(BTreeMap<&'a str, Value>);
+/// The values that fields can have, where they are few enough to be tried.
+type Domains<'a> = BTreeMap<&'a str, Vec<Value>>;
+
+/// What the fields hold in one of the tried combinations. A project may override a setting, so
+/// settings are not known.
+struct Tried<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl KnownValues for Tried<'_> {
     fn value(&self, name: &ResolvedName) -> Option<&Value> {
-        // A project may override a setting, so it is not known here.
-        match name.field()? {
-            [field] => self.0.get(field.as_str()),
-            _ => None,
-        }
+        let [field] = name.field()? else { return None };
+        self.0.get(field.as_str()).copied()
     }
 }
 
 impl Proof<'_> {
     pub(super) fn conditions_make_sense(&self, found: &mut Vec<Problem>) {
+        let fields = self.lifecycle.fields.iter();
+        let declared: Domains<'_> =
+            fields.filter_map(|(name, field)| Some((name.as_str(), values_of(field)?))).collect();
+        let settable: Domains<'_> =
+            declared.iter().map(|(name, all)| (*name, self.settable(name, all))).collect();
         for condition in self.conditions() {
-            self.can_hold(&condition, found);
+            if !may_be(condition.expr, true, &settable) {
+                found.push(never_holds(&condition, &declared, &settable));
+            }
             self.compares_no_prose(&condition, found);
         }
     }
@@ -64,81 +71,18 @@ impl Proof<'_> {
         rows.chain(states).collect()
     }
 
-    /// A condition that no task can meet makes its row or state dead, whatever it says.
-    fn can_hold(&self, condition: &Condition<'_>, found: &mut Vec<Problem>) {
-        let Condition { line, what, expr } = condition;
-        if self.may_be(expr, true, |name, field| self.values(name, field)) {
-            return;
-        }
-        let declared = self.may_be(expr, true, |_, field| declared_values(field));
-        let (message, help) = if declared {
-            let set: Vec<String> =
-                expr.names().filter_map(|name| self.only_set_to(name.field()?.first()?)).collect();
-            let help = "set the value that it asks for, name the roles that may, or remove it";
-            (format!("{what} can never hold: {}", set.join(", ")), help)
-        } else {
-            let help = "correct it, or remove it";
-            (format!("{what} can never hold, whatever the task is like"), help)
-        };
-        found.push(Problem::in_line(*line, message, help));
-    }
-
-    /// Whether an expression may have a truth for some values of its fields, as far as they are
-    /// few enough to be tried.
-    fn may_be(
-        &self,
-        expr: &Expr,
-        truth: bool,
-        values: impl Fn(&str, &FieldDecl) -> Option<Vec<Value>>,
-    ) -> bool {
-        let mut tried = vec![Tried(BTreeMap::new())];
-        for name in expr.names().filter_map(ResolvedName::field).filter_map(<[String]>::first) {
-            let known = self.lifecycle.fields.get(name).and_then(|field| values(name, field));
-            let Some(known) = known.filter(|_| !tried[0].0.contains_key(name.as_str())) else {
-                continue;
-            };
-            if tried.len() * known.len() > MOST_COMBINATIONS {
-                return true;
-            }
-            let mut next = Vec::with_capacity(tried.len() * known.len());
-            for Tried(before) in &tried {
-                next.extend(known.iter().map(|value| {
-                    let own = iter::once((name.as_str(), value.clone()));
-                    Tried(before.clone().into_iter().chain(own).collect())
-                }));
-            }
-            tried = next;
-        }
-        tried.iter().any(|tried| expr.truth(tried) != Some(!truth))
-    }
-
-    /// All values that a task can have in a field, if they are few: what rows and counters set, and
-    /// everything of the type if anybody gives it a value or it is computed.
-    fn values(&self, name: &str, field: &FieldDecl) -> Option<Vec<Value>> {
-        let all = declared_values(field)?;
+    /// Of all values of a field those that a task can have: what rows and counters set, or any if
+    /// somebody gives it a value or it is computed.
+    fn settable(&self, name: &str, all: &[Value]) -> Vec<Value> {
         let is_computed = self.changes().any(|(_, changes)| changes.compute.contains_key(name));
-        let set = self.changes().filter_map(|(_, changes)| changes.set.get(name));
-        let set: Vec<&Value> = set.collect();
+        let set: Vec<&Value> =
+            self.changes().filter_map(|(_, changes)| changes.set.get(name)).collect();
+        let is_given = self.lifecycle.fields.get(name).is_some_and(FieldDecl::is_given);
         // A field that nothing sets at all is reported by itself.
-        let is_open = field.is_given() || is_computed || self.is_written_by_program(name);
-        if is_open || set.is_empty() {
-            return Some(all);
-        }
-        Some(all.into_iter().filter(|value| value.is_null() || set.contains(&value)).collect())
-    }
-
-    fn only_set_to(&self, name: &str) -> Option<String> {
-        let field = self.lifecycle.fields.get(name)?;
-        let values = self.values(name, field)?;
-        if values.len() == declared_values(field)?.len() {
-            return None;
-        }
-        let values: Vec<String> = values
-            .iter()
-            .filter(|value| !value.is_null())
-            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            .collect();
-        Some(format!("`{name}` is only ever set to {}", values.join(", ")))
+        let is_open = is_given || is_computed || self.is_written_by_program(name);
+        let can_be =
+            |value: &&Value| is_open || set.is_empty() || value.is_null() || set.contains(value);
+        all.iter().filter(can_be).cloned().collect()
     }
 
     /// A condition on the words of a message breaks when somebody improves the message.
@@ -158,6 +102,7 @@ impl Proof<'_> {
     /// A state that does nothing while its `when` does not hold has to go on all the same: by its
     /// subtasks where the engine has made them, by the clock otherwise.
     pub(super) fn children_lead_on(&self, found: &mut Vec<Problem>) {
+        let is_timed = |id| self.lifecycle.exits(id).any(|row| row.timeout.is_some());
         for (id, state) in self.states() {
             // Such a state waits for people, whether it asks them or not.
             let waits_anyway =
@@ -165,14 +110,14 @@ impl Proof<'_> {
             let when = state.does.as_ref().and_then(|does| does.when.as_ref());
             let Some(when) = when.filter(|_| !waits_anyway) else { continue };
             let name = &state.name;
-            let (message, help) = if self.may_be_without_subtasks(when) && !self.is_timed(id) {
+            let (message, help) = if self.may_be_without_subtasks(when) && !is_timed(id) {
                 (
                     format!(
                         "a task without subtasks stays in `{name}` while its `when` does not hold"
                     ),
                     "add `timeouts: [{ after: 1d, to: … }]`, or write `when: split != true`",
                 )
-            } else if self.may_be(when, false, |name, _| with_split(name, true))
+            } else if may_be(when, false, &with_split(&[Value::Bool(true)]))
                 && self.lifecycle.fields.contains_key(Field::Split.name())
                 && !self.takes(id, Trigger::ChildrenMoved.name(), RoleId::SYSTEM)
             {
@@ -193,11 +138,7 @@ impl Proof<'_> {
         let declared = self.lifecycle.fields.get(split);
         let is_engines =
             declared.is_some_and(|field| !field.is_given()) && !self.is_set_by_rows(split);
-        !is_engines || self.may_be(when, false, |name, _| with_split(name, false))
-    }
-
-    fn is_timed(&self, id: StateId) -> bool {
-        self.lifecycle.exits(id).any(|row| row.timeout.is_some())
+        !is_engines || may_be(when, false, &with_split(&[Value::Bool(false), Value::Null]))
     }
 }
 
@@ -206,15 +147,62 @@ fn required<'a>(what: &str, line: u32, requirement: &'a Requirement) -> Conditio
     Condition { line, what, expr: &requirement.that }
 }
 
-/// The values of `split` for a task with subtasks or without; nothing is known of other fields.
-fn with_split(name: &str, is_split: bool) -> Option<Vec<Value>> {
-    let values =
-        if is_split { vec![Value::from(true)] } else { vec![Value::from(false), Value::Null] };
-    (name == Field::Split.name()).then_some(values)
+/// The problem of a condition that no task can meet: its row or state is dead.
+fn never_holds(
+    condition: &Condition<'_>,
+    declared: &Domains<'_>,
+    settable: &Domains<'_>,
+) -> Problem {
+    let Condition { line, what, expr } = condition;
+    if !may_be(expr, true, declared) {
+        let message = format!("{what} can never hold, whatever the task is like");
+        return Problem::in_line(*line, message, "correct it, or remove it");
+    }
+    let is_set_to = |name: &str| {
+        let values = settable.get(name).filter(|values| declared[name].len() > values.len())?;
+        let values = values.iter().filter(|value| !value.is_null());
+        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let values = values.map(shown).collect::<Vec<_>>().join(", ");
+        Some(format!("`{name}` is only ever set to {values}"))
+    };
+    let set: Vec<String> = fields_of(expr).filter_map(is_set_to).collect();
+    let message = format!("{what} can never hold: {}", set.join(", "));
+    let help = "set the value that it asks for, name the roles that may, or remove it";
+    Problem::in_line(*line, message, help)
+}
+
+/// Whether an expression may have this truth for some values of its fields.
+fn may_be(expr: &Expr, truth: bool, domains: &Domains<'_>) -> bool {
+    let names: BTreeSet<&str> = fields_of(expr).collect();
+    let mut tried = vec![Tried(BTreeMap::new())];
+    for (name, values) in names.iter().filter_map(|name| domains.get_key_value(name)) {
+        if tried.len() * values.len() > MOST_COMBINATIONS {
+            return true;
+        }
+        let mut longer = Vec::with_capacity(tried.len() * values.len());
+        for Tried(before) in &tried {
+            for value in values {
+                let mut fields = before.clone();
+                fields.insert(*name, value);
+                longer.push(Tried(fields));
+            }
+        }
+        tried = longer;
+    }
+    tried.iter().any(|tried| expr.truth(tried) != Some(!truth))
+}
+
+fn fields_of(expr: &Expr) -> impl Iterator<Item = &str> {
+    expr.names().filter_map(|name| name.field()?.first()).map(String::as_str)
+}
+
+/// What is known of `split` alone.
+fn with_split(values: &[Value]) -> Domains<'static> {
+    BTreeMap::from([(Field::Split.name(), values.to_vec())])
 }
 
 /// The values of a type that has few.
-fn declared_values(field: &FieldDecl) -> Option<Vec<Value>> {
+fn values_of(field: &FieldDecl) -> Option<Vec<Value>> {
     let values: Vec<Value> = match &field.kind {
         Type::Flag => vec![Value::from(true), Value::from(false)],
         Type::OneOf(words) => words.iter().map(|word| Value::from(word.as_str())).collect(),
