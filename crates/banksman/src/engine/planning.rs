@@ -7,7 +7,6 @@
 
 use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, SettingName, Trigger};
 
-use banksman_core::failure::Deliverable;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, StateKind};
@@ -66,11 +65,7 @@ pub(super) struct Planned {
 
 /// Whether a run in the task's state makes a plan.
 pub(super) fn is_planning(stored: &Stored) -> bool {
-    let does = stored.state().does.as_ref();
-    let plans = does.is_some_and(|does| {
-        does.role.as_deref() == Some(PLANNER) && does.produces == Deliverable::Answer
-    });
-    plans && stored.lifecycle.has_field(Field::Plan)
+    stored.state().plans() && stored.lifecycle.has_field(Field::Plan)
 }
 
 /// Whether the task is there to answer a question.

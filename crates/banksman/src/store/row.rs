@@ -115,7 +115,7 @@ impl Stored {
     /// The activity of its state.
     #[must_use]
     pub fn activity(&self) -> Option<Activity> {
-        self.state().does.as_ref().map(|does| does.activity)
+        self.state().activity()
     }
 
     /// The branch that stands for its pull request, if one does.
