@@ -150,6 +150,12 @@ fn end_of(text: &str, bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }
 
+/// Whether a text contains one of the phrases, which are separated by commas, whatever its case.
+fn has_any(text: &str, phrases: &str) -> bool {
+    let text = text.to_lowercase();
+    phrases.split(", ").any(|phrase| text.contains(phrase))
+}
+
 /// The last lines of a text that are not blank.
 fn last_lines(text: &str, count: usize) -> Vec<&str> {
     let mut lines: Vec<&str> =

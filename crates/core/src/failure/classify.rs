@@ -11,8 +11,8 @@ mod tests;
 use super::step::{self, CriterionResult};
 use super::work::{self, ended};
 use super::{
-    Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, last_lines,
-    pr_link, signature, start_of,
+    Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, has_any,
+    last_lines, pr_link, signature, start_of,
 };
 use crate::lifecycle::Outcome;
 use crate::quota::{self, LONGEST_WAIT};
@@ -304,13 +304,13 @@ impl<'a> RunFacts<'a> {
         if let Some(kind) = quota::fault_in(&text) {
             return Some(fault_finding(&Fault { kind, detail: text, structured: false }));
         }
-        if !claims_done && has_any(&text, &LOOPS) {
+        if !claims_done && has_any(&text, LOOPS) {
             return Some(Finding::failure(Outcome::Crashed, FailureClass::ModelLoop, text));
         }
         let may_be_idle = self.is_sound_success()
             && self.expectation.expects == Deliverable::Change
             && !self.has_commits;
-        let says_idle = may_be_idle && has_any(&text, &NOTHING_TO_DO);
+        let says_idle = may_be_idle && has_any(&text, NOTHING_TO_DO);
         says_idle.then(|| Finding::failure(Outcome::NothingToDo, FailureClass::Noop, text))
     }
 
@@ -428,20 +428,8 @@ fn fault_finding(fault: &Fault) -> Finding {
     Finding::failure(outcome, class, if detail.is_empty() { class.as_str() } else { detail })
 }
 
-const LOOPS: [&str; 4] = ["doom loop", "doom_loop", "loop detected", "loop was detected"];
+const LOOPS: &str = "doom loop, doom_loop, loop detected, loop was detected";
 
-const NOTHING_TO_DO: [&str; 8] = [
-    "nothing to do",
-    "nothing to change",
-    "no changes needed",
-    "no changes are needed",
-    "no changes were needed",
-    "no change is needed",
-    "already done",
-    "already implemented",
-];
-
-fn has_any(text: &str, phrases: &[&str]) -> bool {
-    let text = text.to_lowercase();
-    phrases.iter().any(|phrase| text.contains(phrase))
-}
+const NOTHING_TO_DO: &str = "nothing to do, nothing to change, no changes needed, \
+    no changes are needed, no changes were needed, no change is needed, already done, \
+    already implemented";

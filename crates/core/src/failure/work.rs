@@ -1,6 +1,6 @@
 //! Reads the evidence: how well the work is verified, and what contradicts it.
 
-use super::{FailureClass, ProofLevel, end_of, last_lines, start_of};
+use super::{FailureClass, ProofLevel, end_of, has_any, last_lines, start_of};
 use crate::limits;
 use crate::receipt::{CheckResult, Evidence, ProcessExit};
 
@@ -93,36 +93,21 @@ pub(super) fn ended(exit: ProcessExit) -> String {
 fn class_of(check: &CheckResult) -> FailureClass {
     /// The exit codes of a shell for a program that it cannot run or find.
     const NOT_RUN: [i32; 2] = [126, 127];
-    const SETUP: [&str; 15] = [
-        "no test files found",
-        "no tests found",
-        "no tests ran",
-        "no tests to run",
-        "no test specified",
-        "missing script",
-        "script not found",
-        "err_pnpm_no_script",
-        "no makefile found",
-        "does not contain recipe",
-        "no such command",
-        "unknown command",
-        ": no module named pytest",
-        "command not found",
-        "no rule to make target",
-    ];
-    const MACHINE: [&str; 2] = ["no space left on device", "cannot allocate memory"];
-    let lines: Vec<String> =
-        last_lines(&check.tail, LAST_LINES).into_iter().map(str::to_lowercase).collect();
+    // Phrases, separated by commas.
+    const SETUP: &str = "no test files found, no tests found, no tests ran, no tests to run, \
+        no test specified, missing script, script not found, err_pnpm_no_script, \
+        no makefile found, does not contain recipe, no such command, unknown command, \
+        : no module named pytest, command not found, no rule to make target";
+    const MACHINE: &str = "no space left on device, cannot allocate memory";
+    let lines = last_lines(&check.tail, LAST_LINES);
     // A file that a make rule needs is missing from the work, not from the setup.
-    let says = |words: &[&str]| {
-        let fits = |line: &String| {
-            words.iter().any(|word| line.contains(word)) && !line.contains("needed by")
-        };
+    let says = |phrases: &str| {
+        let fits = |line: &&str| has_any(line, phrases) && !has_any(line, "needed by");
         lines.iter().any(fits)
     };
-    if check.exit.code.is_some_and(|code| NOT_RUN.contains(&code)) || says(&SETUP) {
+    if check.exit.code.is_some_and(|code| NOT_RUN.contains(&code)) || says(SETUP) {
         FailureClass::Setup
-    } else if says(&MACHINE) {
+    } else if says(MACHINE) {
         FailureClass::Env
     } else {
         FailureClass::Test
