@@ -227,25 +227,15 @@ impl fmt::Display for FiredIn {
 /// A task in such a state waits for the dispatcher.
 pub(super) const BEFORE_A_RUN: FiredIn =
     FiredIn { kinds: &[StateKind::Queued], activities: &[Activity::Agent] };
-const NOT_OVER: FiredIn = FiredIn::kinds(&[
-    StateKind::Queued,
-    StateKind::Working,
-    StateKind::Reviewing,
-    StateKind::Waiting,
-    StateKind::Blocked,
-    StateKind::Parked,
-]);
+const NOT_OVER: FiredIn = {
+    use StateKind::{Blocked, Parked, Queued, Reviewing, Waiting, Working};
+    FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked])
+};
 /// What is done provisionally or has failed is led by its parent, too.
-const NOT_CANCELLED: FiredIn = FiredIn::kinds(&[
-    StateKind::Queued,
-    StateKind::Working,
-    StateKind::Reviewing,
-    StateKind::Waiting,
-    StateKind::Blocked,
-    StateKind::Parked,
-    StateKind::Done,
-    StateKind::Failed,
-]);
+const NOT_CANCELLED: FiredIn = {
+    use StateKind::{Blocked, Done, Failed, Parked, Queued, Reviewing, Waiting, Working};
+    FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked, Done, Failed])
+};
 
 /// Who fires a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
