@@ -81,14 +81,12 @@ fn fault_in_line(line: &str) -> Option<FaultKind> {
     fits.map(|(kind, _, _)| *kind)
 }
 
-fn has_any(line: &str, phrases: Phrases) -> bool {
-    phrases.split(", ").any(|phrase| has_phrase(line, phrase))
-}
-
-/// Whether the line contains the phrase as whole words.
-fn has_phrase(line: &str, phrase: &str) -> bool {
-    line.match_indices(phrase)
-        .any(|(at, _)| line[..at].ends_with(' ') && line[at + phrase.len()..].starts_with(' '))
+/// Whether the line contains one of the phrases as whole words.
+fn has_any(line: &str, phrases: &str) -> bool {
+    phrases.split(", ").any(|phrase| {
+        line.match_indices(phrase)
+            .any(|(at, _)| line[..at].ends_with(' ') && line[at + phrase.len()..].starts_with(' '))
+    })
 }
 
 /// The number that the line calls a status: `status: 429`, `HTTP/1.1 503`, `401 Unauthorized`.
@@ -119,23 +117,21 @@ fn status_in(line: &str) -> Option<u16> {
     })
 }
 
-/// Phrases, separated by commas; a line must contain one of them.
-type Phrases = &'static str;
-
-/// Each rule is a list of groups; the line must contain one phrase of every group.
-type Rules = &'static [&'static [Phrases]];
+/// Each rule is a list of groups; the line must contain one phrase of every group. The phrases of a
+/// group are separated by commas.
+type Rules = &'static [&'static [&'static str]];
 
 /// Words that, next to the name of a limit, report that the limit was reached.
-const REACHED: Phrases = "reached, exceeded, exceed, hit, exhausted, insufficient, resets, reset, try again, retry, \
-     retry after, wait, upgrade, protection";
+const REACHED: &str = "reached, exceeded, exceed, hit, exhausted, insufficient, resets, reset, \
+     try again, retry, retry after, wait, upgrade, protection";
 
 const QUOTA: Rules = &[
     &["too many requests, resource exhausted, resource has been exhausted, retryinfo, \
-         quotafailure, terminalquotaerror, insufficient quota, \
-         generate requests per model per day, generate content paid tier input token count, \
-         rate limit error, ratelimiterror, rate limited, usagelimitexceeded, creditserror, \
-         credit balance is too low, insufficient balance, insufficient credits, out of credits, \
-         over usage"],
+       quotafailure, terminalquotaerror, insufficient quota, \
+       generate requests per model per day, generate content paid tier input token count, \
+       rate limit error, ratelimiterror, rate limited, usagelimitexceeded, creditserror, \
+       credit balance is too low, insufficient balance, insufficient credits, out of credits, \
+       over usage"],
     &[
         "hit your, reached your, exceeded your, exceed your, exhausted your",
         "limit, limits, quota, credits",
@@ -152,14 +148,16 @@ const QUOTA: Rules = &[
 ];
 
 const AUTH: Rules = &[
-    &["invalid api key, invalid x api key, incorrect api key, api key not valid, \
-         api key invalid, api key expired, api key has expired, api key is missing, \
-         api key is required, missing api key, no api key, authentication error, \
-         authenticationerror, authentication failed, authentication required, \
-         invalid authentication, failed to authenticate, could not authenticate, unauthenticated, \
-         not authenticated, not logged in, please log in, please login, please run login, \
-         oauth token has expired, oauth token expired, oauth token revoked, \
-         access token could not be refreshed, bad credentials, invalid credentials"],
+    &[
+        "invalid api key, invalid x api key, incorrect api key, api key not valid, api key invalid, \
+       api key expired, api key has expired, api key is missing, api key is required, \
+       missing api key, no api key, authentication error, authenticationerror, \
+       authentication failed, authentication required, invalid authentication, \
+       failed to authenticate, could not authenticate, unauthenticated, not authenticated, \
+       not logged in, please log in, please login, please run login, oauth token has expired, \
+       oauth token expired, oauth token revoked, access token could not be refreshed, \
+       bad credentials, invalid credentials",
+    ],
     &["unauthorized", "api, key, token, credentials, request"],
     &[
         "environment variable",
@@ -175,8 +173,8 @@ const TRANSIENT: Rules = &[&[
          etimedout, enotfound, eai again, socket hang up, fetch failed, connection error, \
          connection reset, connection refused, connection timed out, request timed out, \
          deadline exceeded, idle timeout, stream disconnected, network error, \
-         network is unreachable, could not resolve host, temporary failure in name resolution, \
-         tls handshake",
+         network is unreachable, could not resolve host, \
+         temporary failure in name resolution, tls handshake",
 ]];
 
 #[cfg(test)]
