@@ -182,8 +182,9 @@ impl ResetContext<'_> {
         if name.eq_ignore_ascii_case("z") {
             return Some(TimeZone::UTC);
         }
-        if let Some((_, minutes)) = ABBREVIATIONS.iter().find(|(short, _)| *short == name) {
-            return fixed(*minutes);
+        let hours = |zone: &str| zone.strip_prefix(&*name)?.parse::<i32>().ok();
+        if let Some(hours) = ABBREVIATIONS.split(' ').find_map(hours) {
+            return fixed(hours * 60);
         }
         let full =
             REGIONS.iter().find(|(short, _)| *short == name).map_or(&*name, |(_, full)| full);
@@ -196,24 +197,9 @@ impl ResetContext<'_> {
     }
 }
 
-/// Abbreviations with one fixed offset, in minutes east of Greenwich, in capitals.
-const ABBREVIATIONS: [(&str, i32); 15] = [
-    ("PST", -480),
-    ("PDT", -420),
-    ("MST", -420),
-    ("MDT", -360),
-    ("CST", -360),
-    ("CDT", -300),
-    ("EST", -300),
-    ("EDT", -240),
-    ("WET", 0),
-    ("BST", 60),
-    ("CET", 60),
-    ("CEST", 120),
-    ("EET", 120),
-    ("EEST", 180),
-    ("JST", 540),
-];
+/// Abbreviations with one fixed offset, in hours east of Greenwich, in capitals.
+const ABBREVIATIONS: &str = "PST-8 PDT-7 MST-7 MDT-6 CST-6 CDT-5 EST-5 EDT-4 WET+0 BST+1 CET+1 \
+     CEST+2 EET+2 EEST+3 JST+9";
 
 /// Abbreviations whose offset changes with the season.
 const REGIONS: [(&str, &str); 4] = [

@@ -69,24 +69,23 @@ pub(super) enum Day {
 }
 
 pub(super) fn day(cursor: &mut Cursor<'_>) -> Option<Day> {
-    const DAYS: [(&str, &str, Weekday); 7] = [
-        ("mon", "monday", Weekday::Monday),
-        ("tue", "tuesday", Weekday::Tuesday),
-        ("wed", "wednesday", Weekday::Wednesday),
-        ("thu", "thursday", Weekday::Thursday),
-        ("fri", "friday", Weekday::Friday),
-        ("sat", "saturday", Weekday::Saturday),
-        ("sun", "sunday", Weekday::Sunday),
-    ];
+    const DAYS: &str = "monday tuesday wednesday thursday friday saturday sunday";
     if cursor.skip_while(1, |token| token.is_any("today")) == 1 {
         return None;
     }
     cursor.attempt(|ahead| {
         let word = ahead.word()?.to_ascii_lowercase();
-        let named = DAYS.iter().find(|(short, long, _)| word == *short || word == *long);
-        let tomorrow = (word == "tomorrow").then_some(Day::Tomorrow);
-        named.map(|(_, _, weekday)| Day::Named(*weekday)).or(tomorrow)
+        if word == "tomorrow" {
+            return Some(Day::Tomorrow);
+        }
+        Weekday::from_monday_zero_offset(place_of(&word, DAYS)?).ok().map(Day::Named)
     })
+}
+
+/// The place of a name in a list of them; its first three letters stand for it.
+fn place_of(word: &str, names: &str) -> Option<i8> {
+    let place = names.split(' ').position(|name| name == word || name[..3] == *word)?;
+    i8::try_from(place).ok()
 }
 
 /// `2026-11-20`, `Nov 20th, 2026`, `20 Nov 2026`, `Nov 20`: month and day, and the year if it is
@@ -125,10 +124,8 @@ fn month(cursor: &mut Cursor<'_>) -> Option<i8> {
         "january february march april may june july august september october november december";
     cursor.attempt(|ahead| {
         let word = ahead.word()?.to_ascii_lowercase();
-        let is_month = |month: &str| {
-            month == word || month[..3] == word || (word == "sept" && month.starts_with("sept"))
-        };
-        i8::try_from(MONTHS.split(' ').position(is_month)? + 1).ok()
+        let word = if word == "sept" { "september" } else { &word };
+        Some(place_of(word, MONTHS)? + 1)
     })
 }
 
