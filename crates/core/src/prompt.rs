@@ -4,7 +4,6 @@
 //! as a template; [`check`] says whether it may be used.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
@@ -18,23 +17,13 @@ const SLACK_BYTES: usize = 512;
 /// A text in which `{name}` stands for a value. `{{name}}` is a literal `{name}`, and every other
 /// brace is plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    text: String,
-    placeholders: Vec<Placeholder>,
-}
+pub struct Template(Vec<TemplatePart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Placeholder {
-    /// The range of the placeholder, including its braces.
-    at: Range<usize>,
-    replacement: Replacement,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Replacement {
-    Value(String),
-    /// The name in braces.
-    Literal(String),
+enum TemplatePart {
+    Text(String),
+    /// The name of a value, and the line of its placeholder.
+    Value(String, usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,36 +37,38 @@ pub struct TemplateProblem {
 impl Template {
     #[must_use]
     pub fn read(text: &str) -> Self {
-        let mut placeholders = Vec::new();
-        let mut at = 0;
+        let mut parts = Vec::new();
+        // Where the text after the last placeholder begins, and where the next search does.
+        let (mut behind, mut at) = (0, 0);
         while let Some(found) = text[at..].find('{') {
             let open = at + found;
-            let (inside, ends, is_double) = match text[open..].strip_prefix("{{") {
-                Some(inside) => (inside, "}}", true),
-                None => (&text[open + 1..], "}", false),
+            let (inside, ends) = match text[open..].strip_prefix("{{") {
+                Some(inside) => (inside, "}}"),
+                None => (&text[open + 1..], "}"),
             };
             let Some(name) = name_in(inside, ends) else {
                 at = open + 1;
                 continue;
             };
-            at = open + name.len() + 2 * ends.len();
-            let replacement = if is_double {
-                Replacement::Literal(format!("{{{name}}}"))
+            parts.push(TemplatePart::Text(text[behind..open].to_owned()));
+            let line = text[..open].matches('\n').count() + 1;
+            parts.push(if ends == "}" {
+                TemplatePart::Value(name.to_owned(), line)
             } else {
-                Replacement::Value(name.to_owned())
-            };
-            placeholders.push(Placeholder { at: open..at, replacement });
+                TemplatePart::Text(format!("{{{name}}}"))
+            });
+            at = open + name.len() + 2 * ends.len();
+            behind = at;
         }
-        Self { text: text.to_owned(), placeholders }
+        parts.push(TemplatePart::Text(text[behind..].to_owned()));
+        Self(parts)
     }
 
     /// The names of its values in the order of the text, each with its line.
     pub fn names(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.placeholders.iter().filter_map(|placeholder| match &placeholder.replacement {
-            Replacement::Value(name) => {
-                Some((name.as_str(), line_of(&self.text, placeholder.at.start)))
-            }
-            Replacement::Literal(_) => None,
+        self.0.iter().filter_map(|part| match part {
+            TemplatePart::Value(name, line) => Some((name.as_str(), *line)),
+            TemplatePart::Text(_) => None,
         })
     }
 
@@ -85,21 +76,14 @@ impl Template {
     /// placeholder without a value stays as it is.
     #[must_use]
     pub fn fill(&self, values: &[(&str, String)]) -> String {
-        let mut filled = String::with_capacity(self.text.len());
-        let mut behind = 0;
-        for placeholder in &self.placeholders {
-            filled.push_str(&self.text[behind..placeholder.at.start]);
-            filled.push_str(match &placeholder.replacement {
-                Replacement::Literal(text) => text,
-                Replacement::Value(name) => {
-                    let value = values.iter().find(|(known, _)| known == name);
-                    value.map_or(&self.text[placeholder.at.clone()], |(_, value)| value)
-                }
-            });
-            behind = placeholder.at.end;
-        }
-        filled.push_str(&self.text[behind..]);
-        filled
+        let filled = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Value(name, _) => {
+                let value = values.iter().find(|(known, _)| known == name);
+                value.map_or_else(|| format!("{{{name}}}"), |(_, value)| value.clone())
+            }
+        };
+        self.0.iter().map(filled).collect()
     }
 }
 
@@ -108,10 +92,6 @@ fn name_in<'t>(inside: &'t str, ends: &str) -> Option<&'t str> {
     let name = &inside[..inside.find(|c| !is_of_a_name(c))?];
     let is_short = !name.is_empty() && name.len() <= PLACEHOLDER_BYTES;
     (is_short && inside[name.len()..].starts_with(ends)).then_some(name)
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    text[..at].matches('\n').count() + 1
 }
 
 /// Whether a text may replace a template: it must use only the values of that template, and all of
