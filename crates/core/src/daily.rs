@@ -115,10 +115,8 @@ impl Section {
 enum Marker {
     Begin(Section),
     End(Section),
-    /// An entry that waits for an answer.
-    Open(Pin),
-    /// An entry that needs no answer any more, with the fingerprint of what people wrote in it.
-    Closed(Pin, String),
+    /// An entry. The fingerprint of what people wrote in it says that it needs no answer any more.
+    Entry(Pin, Option<String>),
     /// The lines below belong to people.
     Answer(DecisionId),
     EntryEnd(DecisionId),
@@ -139,8 +137,8 @@ impl Marker {
         let words = match self {
             Self::Begin(section) => section.as_str().to_owned(),
             Self::End(section) => format!("{}:end", section.as_str()),
-            Self::Open(Pin { id, version }) => format!("entry {id}@{version}"),
-            Self::Closed(Pin { id, version }, fingerprint) => {
+            Self::Entry(Pin { id, version }, None) => format!("entry {id}@{version}"),
+            Self::Entry(Pin { id, version }, Some(fingerprint)) => {
                 format!("closed {id}@{version} {fingerprint}")
             }
             Self::Answer(id) => format!("answer {id}"),
@@ -158,9 +156,9 @@ impl Marker {
                 Some(word) => word.parse().ok().map(Self::End),
                 None => word.parse().ok().map(Self::Begin),
             },
-            ["entry", pin] => Pin::parse(pin).map(Self::Open),
+            ["entry", pin] => Some(Self::Entry(Pin::parse(pin)?, None)),
             ["closed", pin, fingerprint] => {
-                Pin::parse(pin).map(|pin| Self::Closed(pin, fingerprint.to_owned()))
+                Some(Self::Entry(Pin::parse(pin)?, Some(fingerprint.to_owned())))
             }
             ["answer", id] => id.parse().ok().map(Self::Answer),
             ["entry:end", id] => id.parse().ok().map(Self::EntryEnd),

@@ -48,15 +48,14 @@ pub fn parse(text: &str) -> Vec<NoteEntry> {
 /// All entries of a note, and whether each counts: the first entry of its decision, an open one
 /// before a closed one.
 pub(super) fn entries<'p, 't>(fragments: &'p [NoteFragment<'t>]) -> Vec<(&'p RawEntry<'t>, bool)> {
-    let parts = fragments.iter().flat_map(|fragment| match fragment {
-        NoteFragment::Section(_, parts) => parts.as_slice(),
-        NoteFragment::Text(_) => &[],
-    });
-    let all = parts.filter_map(|part| match part {
-        NoteRegion::Entry(raw) => Some(raw),
-        NoteRegion::Line(_) => None,
-    });
-    let all: Vec<&RawEntry<'_>> = all.collect();
+    let mut all = Vec::new();
+    for fragment in fragments {
+        let NoteFragment::Section(_, parts) = fragment else { continue };
+        all.extend(parts.iter().filter_map(|part| match part {
+            NoteRegion::Entry(raw) => Some(raw),
+            NoteRegion::Line(_) => None,
+        }));
+    }
     let mut first: BTreeMap<DecisionId, usize> = BTreeMap::new();
     for (at, raw) in all.iter().enumerate() {
         let known = first.entry(raw.pin.id).or_insert(at);
@@ -64,9 +63,7 @@ pub(super) fn entries<'p, 't>(fragments: &'p [NoteFragment<'t>]) -> Vec<(&'p Raw
             *known = at;
         }
     }
-    let counts =
-        |(at, raw): (usize, &&'p RawEntry<'t>)| (*raw, first.get(&raw.pin.id) == Some(&at));
-    all.iter().enumerate().map(counts).collect()
+    (0..).zip(all).map(|(at, raw)| (raw, first.get(&raw.pin.id) == Some(&at))).collect()
 }
 
 /// A part of the file.
@@ -107,10 +104,7 @@ pub(super) fn fragments(text: &str) -> Vec<NoteFragment<'_>> {
                 fragments.push(NoteFragment::Section(section, parts(&text[inner..from])));
                 shown = to;
             }
-            Some(
-                Marker::Open(_) | Marker::Closed(..) | Marker::Answer(_) | Marker::EntryEnd(_),
-            )
-            | None => {}
+            Some(Marker::Entry(..) | Marker::Answer(_) | Marker::EntryEnd(_)) | None => {}
         }
     }
     fragments.push(NoteFragment::Text(&text[shown..]));
@@ -122,11 +116,8 @@ fn parts(text: &str) -> Vec<NoteRegion<'_>> {
     let mut entry: Option<(RawEntry<'_>, bool)> = None;
     for line in text.split_inclusive('\n') {
         match Marker::parse(line) {
-            Some(Marker::Open(pin)) => {
-                push_lines(entry.replace((RawEntry::new(pin, None), false)), &mut parts);
-            }
-            Some(Marker::Closed(pin, fingerprint)) => {
-                let next = RawEntry::new(pin, Some(fingerprint));
+            Some(Marker::Entry(pin, fingerprint)) => {
+                let next = RawEntry { pin, fingerprint, head: Vec::new(), body: Vec::new() };
                 push_lines(entry.replace((next, false)), &mut parts);
             }
             Some(Marker::Answer(id)) => match &mut entry {
@@ -156,10 +147,6 @@ fn push_lines<'t>(entry: Option<(RawEntry<'t>, bool)>, parts: &mut Vec<NoteRegio
 }
 
 impl RawEntry<'_> {
-    fn new(pin: Pin, fingerprint: Option<String>) -> Self {
-        Self { pin, fingerprint, head: Vec::new(), body: Vec::new() }
-    }
-
     pub(super) fn entry(&self) -> NoteEntry {
         let answer = self.answer();
         let is_processed =

@@ -129,10 +129,7 @@ pub(super) struct EntryText {
 impl EntryText {
     pub(super) fn lines(&self) -> String {
         let Self { pin, fingerprint, head, body } = self;
-        let begin = match fingerprint {
-            Some(fingerprint) => Marker::Closed(*pin, fingerprint.clone()),
-            None => Marker::Open(*pin),
-        };
+        let begin = Marker::Entry(*pin, fingerprint.clone());
         let (answer, end) = (Marker::Answer(pin.id), Marker::EntryEnd(pin.id));
         let gap = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
         format!("{}\n{head}{}\n{body}{gap}{}\n", begin.line(), answer.line(), end.line())
