@@ -21,7 +21,7 @@ impl Word {
     }
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum ShellToken {
     Word(Word),
     /// `|`
@@ -35,6 +35,14 @@ pub(super) enum ShellToken {
     /// The text of a here document.
     HereDocument(String),
 }
+
+/// The operators, each before those that it begins with. Any other sign separates commands.
+const OPERATORS: [(ShellToken, &str); 4] = [
+    (ShellToken::RedirectTo, "&>> &> <> >> >| >& >"),
+    (ShellToken::RedirectFrom, "<<< <& <"),
+    (ShellToken::Separator, "|| &&"),
+    (ShellToken::Pipe, "|& |"),
+];
 
 /// Splits a text into tokens, or says why it cannot.
 pub(super) fn lex(text: &str) -> Result<Vec<ShellToken>, String> {
@@ -233,56 +241,37 @@ impl<'a> Lexer<'a> {
             let inside = balanced(&self.rest[2..], '(', ')').ok_or_else(|| not_closed("<("))?;
             return self.push_expansion(inside.len() + 3, Some(inside));
         }
-        if starts("<<<") {
-            self.sign(3, ShellToken::RedirectFrom);
-        } else if starts("<<") {
+        if starts("<<") && !starts("<<<") {
             return self.here_begins();
-        } else if starts("&>>") || starts("&>") {
-            self.sign(if starts("&>>") { 3 } else { 2 }, ShellToken::RedirectTo);
-        } else if starts("<>") {
-            self.redirect(2, ShellToken::RedirectTo);
-        } else if starts("<&") || starts("<") {
-            self.redirect(if starts("<&") { 2 } else { 1 }, ShellToken::RedirectFrom);
-        } else if starts(">>") || starts(">|") || starts(">&") {
-            self.redirect(2, ShellToken::RedirectTo);
-        } else if starts(">") {
-            self.redirect(1, ShellToken::RedirectTo);
-        } else if starts("||") || starts("&&") {
-            self.sign(2, ShellToken::Separator);
-        } else if starts("|&") {
-            self.sign(2, ShellToken::Pipe);
-        } else if starts("|") {
-            self.sign(1, ShellToken::Pipe);
-        } else {
-            self.sign(1, ShellToken::Separator);
         }
+        let known = OPERATORS.iter().find_map(|(token, signs)| {
+            Some((signs.split(' ').find(|sign| starts(sign))?, token.clone()))
+        });
+        let (sign, token) = known.unwrap_or((";", ShellToken::Separator));
+        if sign.starts_with(['<', '>']) && sign != "<<<" {
+            self.drop_descriptor();
+        }
+        self.bump(sign.len());
+        self.end_word();
+        self.tokens.push(token);
         Ok(())
     }
 
-    fn sign(&mut self, bytes: usize, token: ShellToken) {
-        self.bump(bytes);
-        self.end_word();
-        self.tokens.push(token);
-    }
-
     /// A number right before a redirection names a file descriptor and is not a word.
-    fn redirect(&mut self, bytes: usize, token: ShellToken) {
-        let is_number = |word: &Word| {
+    fn drop_descriptor(&mut self) {
+        let is_number = |word: &mut Word| {
             !word.is_quoted
                 && !word.text.is_empty()
                 && word.text.bytes().all(|b| b.is_ascii_digit())
         };
-        if self.word.as_ref().is_some_and(is_number) {
-            self.word = None;
-        }
-        self.sign(bytes, token);
+        self.word.take_if(is_number);
     }
 
     fn here_begins(&mut self) -> Result<(), String> {
         let drops_tabs = self.rest.starts_with("<<-");
-        self.redirect(if drops_tabs { 3 } else { 2 }, ShellToken::Separator);
-        // Drops the separator again; the next word is the delimiter.
-        self.tokens.pop();
+        self.drop_descriptor();
+        self.end_word();
+        self.bump(if drops_tabs { 3 } else { 2 });
         self.rest = self.rest.trim_start_matches([' ', '\t']);
         let end = self.rest.find([' ', '\t', '\n', ';', '&', '|', '<', '>', ')']);
         let mark = &self.rest[..end.unwrap_or(self.rest.len())];
