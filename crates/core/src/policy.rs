@@ -215,12 +215,7 @@ impl PolicyGuard {
     /// worktree, a command has no surrounding blanks.
     #[must_use]
     pub fn normalised(&self, action: &Action) -> Action {
-        let path = |path: &str| match locate_path(path, "", &self.root) {
-            PathLocation::Inside(path)
-            | PathLocation::Outside(path)
-            | PathLocation::Scratch(path) => path,
-            PathLocation::Unknown => path.to_owned(),
-        };
+        let path = |path: &str| locate_path(path, "", &self.root).path().unwrap_or(path).to_owned();
         match action {
             Action::Run(command) => Action::Run(command.trim().to_owned()),
             Action::Write(text) => Action::Write(path(text)),

@@ -35,6 +35,15 @@ pub(super) enum PathLocation {
     Unknown,
 }
 
+impl PathLocation {
+    pub(super) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Inside(path) | Self::Outside(path) | Self::Scratch(path) => Some(path),
+            Self::Unknown => None,
+        }
+    }
+}
+
 /// The folders in which a command line may resolve its paths: the worktree and, after a `cd`, every
 /// folder that it may have changed to. Subshells and failing commands decide which one it is, so
 /// all of them count.
@@ -54,20 +63,11 @@ impl<'a> PathContext<'a> {
             if !matches!(simple.program(), "cd" | "pushd") {
                 continue;
             }
-            match locate(word, "", root) {
-                PathLocation::Inside(path)
-                | PathLocation::Outside(path)
-                | PathLocation::Scratch(path)
-                    if context.folders.len() < FOLDERS =>
-                {
-                    context.folders.push(path);
+            match locate(word, "", root).path() {
+                Some(path) if context.folders.len() < FOLDERS => {
+                    context.folders.push(path.to_owned());
                 }
-                PathLocation::Inside(_)
-                | PathLocation::Outside(_)
-                | PathLocation::Scratch(_)
-                | PathLocation::Unknown => {
-                    context.unknown_folders.push(simple.text());
-                }
+                Some(_) | None => context.unknown_folders.push(simple.text()),
             }
         }
         context
@@ -168,20 +168,23 @@ pub(super) fn written_paths(simple: &SimpleCommand) -> Vec<Word> {
 
 /// The words of a command that may name files, whatever it does with them. Text that is only
 /// printed or searched for names none.
-pub(super) fn named_paths(simple: &SimpleCommand) -> impl Iterator<Item = Word> {
+pub(super) fn named_paths(simple: &SimpleCommand) -> Vec<Word> {
     let program = simple.program();
-    let only_words = PRINTS.contains(&program);
-    let is_plain = |word: &&Word| !word.text.starts_with('-');
-    let pattern =
-        SEARCHES.contains(&program).then(|| simple.words.iter().skip(1).find(is_plain)).flatten();
-    let word = |word: &Word| {
+    if PRINTS.contains(&program) {
+        return Vec::new();
+    }
+    let mut words: Vec<&Word> = simple.words.iter().skip(1).collect();
+    if SEARCHES.contains(&program)
+        && let Some(pattern) = words.iter().position(|word| !word.text.starts_with('-'))
+    {
+        words.remove(pattern);
+    }
+    let named = |word: &Word| {
         let text = word.text.as_str();
         let text =
             if text.starts_with('-') { text.split_once('=').map_or("", |it| it.1) } else { text };
         let text = text.strip_prefix('@').unwrap_or(text);
         (!text.is_empty()).then(|| word.with(text))
     };
-    let words = simple.words.iter().skip(if only_words { simple.words.len() } else { 1 });
-    let words = words.filter(|word| !pattern.is_some_and(|pattern| std::ptr::eq(pattern, *word)));
-    words.filter_map(word).collect::<Vec<_>>().into_iter()
+    words.into_iter().filter_map(named).collect()
 }

@@ -17,26 +17,18 @@ pub(super) fn matching_commands<'p>(
     pattern: &str,
     pipeline: &'p [SimpleCommand],
     context: &PathContext<'_>,
-) -> impl Iterator<Item = &'p SimpleCommand> {
+) -> Vec<&'p SimpleCommand> {
     let parts: Vec<Vec<&str>> =
         pattern.split(PIPE).map(|part| part.split_whitespace().collect()).collect();
-    let mut rest = parts.iter();
-    let mut found: Vec<&SimpleCommand> = Vec::new();
-    if parts.len() == 1 {
-        found =
-            pipeline.iter().filter(|simple| command_matches(&parts[0], simple, context)).collect();
-    } else {
-        let mut wanted = rest.next();
-        let mut first = None;
-        for simple in pipeline {
-            if wanted.is_some_and(|words| command_matches(words, simple, context)) {
-                first = first.or(Some(simple));
-                wanted = rest.next();
-            }
-        }
-        found.extend(first.filter(|_| wanted.is_none()));
+    if let [only] = parts.as_slice() {
+        return pipeline.iter().filter(|one| command_matches(only, one, context)).collect();
     }
-    found.into_iter()
+    let mut wanted = parts.iter().peekable();
+    let is_next =
+        |one: &&SimpleCommand| wanted.next_if(|part| command_matches(part, one, context)).is_some();
+    let mut found: Vec<&SimpleCommand> = pipeline.iter().filter(is_next).collect();
+    found.truncate(usize::from(wanted.peek().is_none()));
+    found
 }
 
 /// Matches the program, then the words in their order, and the options in any position.
@@ -100,15 +92,12 @@ fn any_alternative(pattern: &str, is_so: impl Fn(&str) -> bool) -> bool {
 
 /// Whether a path matches a pattern.
 pub(super) fn path_matches(pattern: &str, location: &PathLocation) -> bool {
-    match location {
-        PathLocation::Outside(_) if pattern == OUTSIDE => true,
-        PathLocation::Inside(path) | PathLocation::Outside(path) | PathLocation::Scratch(path) => {
-            pattern != OUTSIDE
-                && Globs::new(&[pattern.to_owned()])
-                    .any_matches(path.trim_start_matches('/').as_bytes())
-        }
-        PathLocation::Unknown => false,
+    if pattern == OUTSIDE {
+        return matches!(location, PathLocation::Outside(_));
     }
+    location.path().is_some_and(|path| {
+        Globs::new(&[pattern.to_owned()]).any_matches(path.trim_start_matches('/').as_bytes())
+    })
 }
 
 pub(super) fn tool_matches(pattern: &str, tool: &str) -> bool {
