@@ -22,7 +22,7 @@ const DEFAULT_APPROVAL: Approval =
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PolicySource {
-    extends: Option<Spanned<Extends>>,
+    extends: Option<Extends>,
     #[serde(default)]
     without: Vec<Name>,
     default: Option<RiskClass>,
@@ -30,11 +30,11 @@ struct PolicySource {
     approval: Option<ApprovalSource>,
     loops: Option<LoopsSource>,
     #[serde(default)]
-    commands: Vec<Spanned<CommandSource>>,
+    commands: Vec<CommandSource>,
     #[serde(default)]
     paths: Vec<Spanned<PathSource>>,
     #[serde(default)]
-    tools: Vec<Spanned<ToolSource>>,
+    tools: Vec<ToolSource>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -89,8 +89,9 @@ struct ToolSource {
 
 /// Parsed once, because every start and end of an agent needs it.
 static BUILT_IN: LazyLock<Policy> = LazyLock::new(|| {
-    let draft = Draft::of(BUILTIN, BUILTIN_ORIGIN).expect("a test parses the built-in policy");
-    draft.policy(Vec::new(), BUILTIN).expect("a test parses the built-in policy")
+    let policy = source(BUILTIN, BUILTIN_ORIGIN)
+        .and_then(|source| policy(source, Vec::new(), BUILTIN_ORIGIN, BUILTIN));
+    policy.expect("a test parses the built-in policy")
 });
 
 /// The policy of a project without its own file.
@@ -106,70 +107,74 @@ pub fn builtin() -> Policy {
 ///
 /// Every problem, with its line.
 pub fn read(text: &str, origin: &str) -> Result<Policy, Box<Problems>> {
-    let draft = Draft::of(text, origin)?;
-    let extends = draft.source.extends.as_ref().map_or(Extends::Builtin, |given| given.value);
-    let inherited = match extends {
-        Extends::Builtin => builtin().rules,
-        Extends::Nothing => Vec::new(),
+    let source = source(text, origin)?;
+    let inherited = match source.extends {
+        Some(Extends::Nothing) => Vec::new(),
+        Some(Extends::Builtin) | None => builtin().rules,
     };
-    draft.policy(inherited, text)
+    policy(source, inherited, origin, text)
 }
 
-/// A parsed file and the problems found in it.
-struct Draft<'a> {
+fn source(text: &str, origin: &str) -> Result<PolicySource, Box<Problems>> {
+    // A file with only comments is valid and empty.
+    let is_empty =
+        text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#')));
+    let read = yaml::read(if is_empty { "{}" } else { text }, limits::POLICY_BYTES, MANUAL);
+    read.map_err(|problem| Box::new(Problems::new(origin, text, vec![problem])))
+}
+
+fn policy(
     source: PolicySource,
+    mut rules: Vec<Rule>,
+    origin: &str,
+    text: &str,
+) -> Result<Policy, Box<Problems>> {
+    let PolicySource { without, commands, paths, tools, .. } = source;
+    let mut problems = Vec::new();
+    for name in &without {
+        if !rules.iter().any(|rule| rule.name == name.value) {
+            let known = rules.iter().map(|rule| rule.name.as_str());
+            let message = format!("unknown built-in rule `{}`", clip(&name.value));
+            problems.push(problem_at(name, message, suggestion(&name.value, known)));
+        }
+    }
+    rules.retain(|rule| !without.iter().any(|name| name.value == rule.name));
+    let mut checker = RuleChecker { origin, rules, problems };
+    checker.add_all(commands, paths, tools);
+    let RuleChecker { rules, mut problems, .. } = checker;
+    let approval = source.approval.map_or(DEFAULT_APPROVAL, |given| approval(given, &mut problems));
+    let loops = source.loops.map_or(DEFAULT_LOOPS, |given| loops(given, &mut problems));
+    if !problems.is_empty() {
+        return Err(Box::new(Problems::new(origin, text, problems)));
+    }
+    Ok(Policy {
+        default: source.default.unwrap_or(RiskClass::Green),
+        lead_may_close: source.lead_may_close.unwrap_or(false),
+        approval,
+        loops,
+        rules,
+    })
+}
+
+/// Adds the rules of a file to those that it inherits, and collects the problems.
+struct RuleChecker<'a> {
     origin: &'a str,
+    rules: Vec<Rule>,
     problems: Vec<Problem>,
 }
 
-impl<'a> Draft<'a> {
-    fn of(text: &str, origin: &'a str) -> Result<Self, Box<Problems>> {
-        // A file with only comments is valid and empty.
-        let is_empty =
-            text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#')));
-        let text_read = if is_empty { "{}" } else { text };
-        match yaml::read(text_read, limits::POLICY_BYTES, MANUAL) {
-            Ok(source) => Ok(Self { source, origin, problems: Vec::new() }),
-            Err(problem) => Err(Box::new(Problems::new(origin, text, vec![problem]))),
+impl RuleChecker<'_> {
+    fn add_all(
+        &mut self,
+        commands: Vec<CommandSource>,
+        paths: Vec<Spanned<PathSource>>,
+        tools: Vec<ToolSource>,
+    ) {
+        let first_own = self.rules.len();
+        for CommandSource { run, class, why, name } in commands {
+            self.add(RuleSubject::Command, &run, class, why.as_deref(), name.as_ref());
         }
-    }
-
-    fn policy(mut self, inherited: Vec<Rule>, text: &str) -> Result<Policy, Box<Problems>> {
-        let without = std::mem::take(&mut self.source.without);
-        for name in &without {
-            if !inherited.iter().any(|rule| rule.name == name.value) {
-                let known = inherited.iter().map(|rule| rule.name.as_str());
-                let message = format!("unknown built-in rule `{}`", clip(&name.value));
-                self.problems.push(problem_at(name, message, suggestion(&name.value, known)));
-            }
-        }
-        let is_excluded = |rule: &Rule| without.iter().any(|name| name.value == rule.name);
-        let mut rules: Vec<Rule> =
-            inherited.into_iter().filter(|rule| !is_excluded(rule)).collect();
-        self.add_rules(&mut rules);
-        let approval = self.approval();
-        let loops = self.loops();
-        if !self.problems.is_empty() {
-            return Err(Box::new(Problems::new(self.origin, text, self.problems)));
-        }
-        Ok(Policy {
-            default: self.source.default.unwrap_or(RiskClass::Green),
-            lead_may_close: self.source.lead_may_close.unwrap_or(false),
-            approval,
-            loops,
-            rules,
-        })
-    }
-
-    fn add_rules(&mut self, rules: &mut Vec<Rule>) {
-        let first_own = rules.len();
-        let commands = std::mem::take(&mut self.source.commands);
-        for rule in &commands {
-            let CommandSource { run, class, why, name } = &rule.value;
-            self.add(rules, RuleSubject::Command, run, (*class, why.as_deref(), name.as_ref()));
-        }
-        let paths = std::mem::take(&mut self.source.paths);
-        for rule in &paths {
+        for rule in paths {
             let PathSource { write, touch, class, why, name } = &rule.value;
             let (about, pattern) = match (write, touch) {
                 (Some(pattern), None) => (RuleSubject::Write, pattern),
@@ -177,18 +182,16 @@ impl<'a> Draft<'a> {
                 (Some(_), Some(_)) | (None, None) => {
                     let message = "a path rule needs either `write` or `touch`";
                     let help = "`touch` matches reads and writes";
-                    self.problems.push(problem_at(rule, message, help));
+                    self.problems.push(problem_at(&rule, message, help));
                     continue;
                 }
             };
-            self.add(rules, about, pattern, (*class, why.as_deref(), name.as_ref()));
+            self.add(about, pattern, *class, why.as_deref(), name.as_ref());
         }
-        let tools = std::mem::take(&mut self.source.tools);
-        for rule in &tools {
-            let ToolSource { tool, class, why, name } = &rule.value;
-            self.add(rules, RuleSubject::Tool, tool, (*class, why.as_deref(), name.as_ref()));
+        for ToolSource { tool, class, why, name } in tools {
+            self.add(RuleSubject::Tool, &tool, class, why.as_deref(), name.as_ref());
         }
-        if rules.len() - first_own > limits::POLICY_RULES {
+        if self.rules.len() - first_own > limits::POLICY_RULES {
             let message = format!("more than {} rules", limits::POLICY_RULES);
             self.problems.push(Problem::of_whole(message, None));
         }
@@ -196,10 +199,11 @@ impl<'a> Draft<'a> {
 
     fn add(
         &mut self,
-        rules: &mut Vec<Rule>,
         about: RuleSubject,
         pattern: &Name,
-        (class, why, name): (RiskClass, Option<&str>, Option<&Name>),
+        class: RiskClass,
+        why: Option<&str>,
+        name: Option<&Name>,
     ) {
         let text = pattern.value.trim();
         if text.is_empty() || text.len() > limits::POLICY_PATTERN_BYTES {
@@ -208,22 +212,19 @@ impl<'a> Draft<'a> {
             self.problems.push(problem_at(pattern, message, "write what the rule matches"));
         }
         if about == RuleSubject::Command && text.starts_with(['-', '|', '{']) {
+            let message = "a command pattern must begin with a program";
             let help = "write the program first, such as `git ... push --force*`";
-            self.problems.push(problem_at(
-                pattern,
-                "a command pattern must begin with a program",
-                help,
-            ));
+            self.problems.push(problem_at(pattern, message, help));
         }
         let (line, _) = yaml::place(pattern);
         let own = name.map_or_else(|| format!("line-{line}"), |name| name.value.clone());
-        if rules.iter().any(|rule| rule.name == own) {
+        if self.rules.iter().any(|rule| rule.name == own) {
             let message = format!("duplicate rule `{}`", clip(&own));
             let at = name.unwrap_or(pattern);
             self.problems.push(problem_at(at, message, "give it another `name`"));
         }
         let why = why.map(str::trim).filter(|why| !why.is_empty());
-        rules.push(Rule {
+        self.rules.push(Rule {
             name: own,
             about,
             pattern: text.to_owned(),
@@ -232,38 +233,35 @@ impl<'a> Draft<'a> {
             place: format!("{}:{line}", self.origin),
         });
     }
+}
 
-    fn approval(&mut self) -> Approval {
-        let Some(given) = self.source.approval.take() else { return DEFAULT_APPROVAL };
-        let mut class = |given: Option<Spanned<RiskClass>>, default: RiskClass| {
-            let Some(given) = given else { return default };
-            if given.value == RiskClass::Green {
-                let help = "write YELLOW or RED: the lowest class that needs a permission";
-                self.problems.push(problem_at(&given, "GREEN never needs a permission", help));
-            }
-            given.value
-        };
-        Approval {
-            intern: class(given.intern, DEFAULT_APPROVAL.intern),
-            specialist: class(given.specialist, DEFAULT_APPROVAL.specialist),
-            lead: class(given.lead, DEFAULT_APPROVAL.lead),
+fn approval(given: ApprovalSource, problems: &mut Vec<Problem>) -> Approval {
+    let mut class = |given: Option<Spanned<RiskClass>>, default: RiskClass| {
+        let Some(given) = given else { return default };
+        if given.value == RiskClass::Green {
+            let help = "write YELLOW or RED: the lowest class that needs a permission";
+            problems.push(problem_at(&given, "GREEN never needs a permission", help));
         }
+        given.value
+    };
+    Approval {
+        intern: class(given.intern, DEFAULT_APPROVAL.intern),
+        specialist: class(given.specialist, DEFAULT_APPROVAL.specialist),
+        lead: class(given.lead, DEFAULT_APPROVAL.lead),
     }
+}
 
-    fn loops(&mut self) -> Loops {
-        let Some(given) = self.source.loops.take() else { return DEFAULT_LOOPS };
-        let mut number = |given: Option<Spanned<u32>>, default: u32| {
-            let Some(given) = given else { return default };
-            if !LOOPS.contains(&given.value) {
-                let message =
-                    format!("expected a number from {} to {}", LOOPS.start(), LOOPS.end());
-                self.problems.push(problem_at(&given, message, ""));
-            }
-            given.value
-        };
-        Loops {
-            tool_failures: number(given.tool_failures, DEFAULT_LOOPS.tool_failures),
-            back_and_forth: number(given.back_and_forth, DEFAULT_LOOPS.back_and_forth),
+fn loops(given: LoopsSource, problems: &mut Vec<Problem>) -> Loops {
+    let mut number = |given: Option<Spanned<u32>>, default: u32| {
+        let Some(given) = given else { return default };
+        if !LOOPS.contains(&given.value) {
+            let message = format!("expected a number from {} to {}", LOOPS.start(), LOOPS.end());
+            problems.push(problem_at(&given, message, ""));
         }
+        given.value
+    };
+    Loops {
+        tool_failures: number(given.tool_failures, DEFAULT_LOOPS.tool_failures),
+        back_and_forth: number(given.back_and_forth, DEFAULT_LOOPS.back_and_forth),
     }
 }
