@@ -39,15 +39,12 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
         }
     }
     for (number, step) in flow.steps.iter().enumerate() {
-        let of_step = isolated_step(&view, number).into_iter().chain(unverified(step));
-        warnings.extend(
-            of_step
-                .chain(missing_inputs(&mut view, number, exists))
-                .map(|warning| warning.on(step.line)),
-        );
+        warnings.extend(isolated_step(&view, number));
+        warnings.extend(unverified(step));
+        warnings.extend(missing_inputs(&mut view, number, exists));
         if let Some(gate) = &step.gate {
-            let of_gate = many_retries(flow, gate).into_iter().chain(ignored_settings(gate));
-            warnings.extend(of_gate.map(|warning| warning.on(gate.line)));
+            warnings.extend(many_retries(flow, gate));
+            warnings.extend(ignored_settings(gate));
         }
         if warnings.len() > limits::WORKFLOW_PROBLEMS {
             break;
@@ -58,15 +55,6 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     warnings.dedup();
     warnings.truncate(limits::WORKFLOW_PROBLEMS);
     warnings
-}
-
-/// A message and its help text.
-struct Warning(String, &'static str);
-
-impl Warning {
-    fn on(self, line: u32) -> Problem {
-        Problem::in_line(line, self.0, self.1)
-    }
 }
 
 /// A workflow with cached answers.
@@ -131,12 +119,12 @@ pub fn default_warnings(text: &str) -> Vec<Problem> {
 }
 
 /// A step without dependencies in either direction, in a workflow that otherwise has some.
-fn isolated_step(view: &LintContext<'_>, number: usize) -> Option<Warning> {
+fn isolated_step(view: &LintContext<'_>, number: usize) -> Option<Problem> {
     let (step, order) = (&view.flow.steps[number], &view.order);
     let is_alone = order.is_first(number) && order.is_last(number) && !needs_another_workflow(step);
     (is_alone && !order.is_empty()).then(|| {
         let message = format!("no step leads to `{}`, so it starts at once", step.id);
-        Warning(message, "name it in an `on_pass`, or give it `needs`")
+        Problem::in_line(step.line, message, "name it in an `on_pass`, or give it `needs`")
     })
 }
 
@@ -154,7 +142,7 @@ fn missing_inputs(
     view: &mut LintContext<'_>,
     number: usize,
     exists: &dyn Fn(&str) -> bool,
-) -> Vec<Warning> {
+) -> Vec<Problem> {
     let step = &view.flow.steps[number];
     let id = &step.id;
     let mut warnings = Vec::new();
@@ -178,14 +166,14 @@ fn missing_inputs(
                 let what = described_path(path, &inside);
                 let message =
                     format!("`{id}` reads {what}, which does not exist and which no step produces");
-                Warning(message, "add it to the `outputs` of an earlier step")
+                Problem::in_line(step.line, message, "add it to the `outputs` of an earlier step")
             }
             Some(producer) => {
                 let producer = &view.flow.steps[*producer].id;
                 let message = format!(
                     "`{id}` reads `{path}`, but does not wait for `{producer}`, which produces it"
                 );
-                Warning(message, "add that step to its `needs`")
+                Problem::in_line(step.line, message, "add that step to its `needs`")
             }
         });
     }
@@ -208,25 +196,33 @@ fn may_overlap(a: &str, b: &str) -> bool {
     is_below(a, b, a_is_glob) || is_below(b, a, b_is_glob)
 }
 
-fn unverified(step: &Step) -> Option<Warning> {
+fn unverified(step: &Step) -> Option<Problem> {
     match (&step.criterion, step.launch) {
         (Some(Criterion::Judged(text)), _) => {
             let said: String = text.chars().take(60).collect();
             let message = format!("an agent will judge the criterion of `{}`: {said}", step.id);
-            Some(Warning(message, "if it is a command, write `success_criterion: { command: … }`"))
+            Some(Problem::in_line(
+                step.line,
+                message,
+                "if it is a command, write `success_criterion: { command: … }`",
+            ))
         }
         (None, LaunchMode::Headless | LaunchMode::Subagent)
             if step.outputs.is_empty() && step.gate.is_none() =>
         {
             let message = format!("nothing verifies the work of `{}`", step.id);
-            Some(Warning(message, "give it `outputs`, a `success_criterion` or a `gate`"))
+            Some(Problem::in_line(
+                step.line,
+                message,
+                "give it `outputs`, a `success_criterion` or a `gate`",
+            ))
         }
         (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => None,
     }
 }
 
 /// A gate that may send back very often without a circuit breaker.
-fn many_retries(flow: &Workflow, gate: &Gate) -> Option<Warning> {
+fn many_retries(flow: &Workflow, gate: &Gate) -> Option<Problem> {
     let breaker = &flow.breaker;
     let is_broken =
         breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
@@ -235,12 +231,12 @@ fn many_retries(flow: &Workflow, gate: &Gate) -> Option<Warning> {
             "the gate `{}` may fail {} times before a person is asked, and no breaker stops it earlier",
             gate.id, gate.max_retries
         );
-        Warning(message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
+        Problem::in_line(gate.line, message, "add `breaker: { failures: …, time: …, cost: … }` to the workflow")
     })
 }
 
 /// Settings of a gate that its level ignores.
-fn ignored_settings(gate: &Gate) -> Vec<Warning> {
+fn ignored_settings(gate: &Gate) -> Vec<Problem> {
     let has_window = gate.veto_window.is_some();
     let (window, reviewers) = match gate.level {
         EscalationLevel::Notify => (false, false),
@@ -249,11 +245,11 @@ fn ignored_settings(gate: &Gate) -> Vec<Warning> {
     };
     let window = window.then(|| {
         let message = format!("the gate `{}` has a veto window, which its level ignores", gate.id);
-        Warning(message, "only the level `notify` uses it")
+        Problem::in_line(gate.line, message, "only the level `notify` uses it")
     });
     let reviewers = reviewers.then(|| {
         let message = format!("the gate `{}` names reviewers, but a person decides", gate.id);
-        Warning(message, "only the levels `auto` and `notify` ask agents")
+        Problem::in_line(gate.line, message, "only the levels `auto` and `notify` ask agents")
     });
     window.into_iter().chain(reviewers).collect()
 }
