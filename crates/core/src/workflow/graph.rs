@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::links::Links;
+use super::order::Order;
 use super::{ABORT, DONE, Gate, Need, Step, Workflow};
 use crate::draw::{Graph, GraphEdge, GraphNode, Shape};
 use crate::lifecycle::StateKind;
@@ -73,7 +73,7 @@ struct Net {
 
 impl Net {
     fn new(flow: &Workflow, marks: &StepMarks) -> Self {
-        let links = Links::new(flow);
+        let order = Order::of_steps(&flow.steps);
         let mut net = Self::default();
         // The node of each step, and the node that leads on from it: its gate, or the step itself.
         let mut steps = Vec::with_capacity(flow.steps.len());
@@ -94,15 +94,15 @@ impl Net {
                 net.add_edge(place, exit, None);
             }
             let word = step.gate.as_ref().map(|_| "pass");
-            for next in &links.after[index] {
+            for next in order.after(index) {
                 net.add_edge(exit, steps[*next], word);
             }
-            if links.after[index].is_empty() {
+            if order.is_last(index) {
                 net.add_edge(exit, done, word);
             }
             for back in step.gate.iter().flat_map(|gate| &gate.on_fail) {
                 let to = match &back.to {
-                    Some(id) => links.place(id).map(|place| steps[place]),
+                    Some(id) => order.number(id).map(|number| steps[number]),
                     None => Some(*abort.get_or_insert_with(|| net.add(abort_node()))),
                 };
                 net.add_retry_route(exit, to, step, back.reason.as_deref());

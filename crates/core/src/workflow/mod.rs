@@ -10,7 +10,6 @@ mod criterion;
 mod expand;
 mod gates;
 pub mod graph;
-mod links;
 mod lint;
 mod order;
 mod params;
@@ -33,7 +32,7 @@ use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problems;
 use crate::time::Span;
 
-use links::Links;
+use order::Order;
 
 pub use crate::lifecycle::contract::LaunchMode;
 pub use lint::{default_warnings, lint};
@@ -243,9 +242,9 @@ impl Workflow {
     /// going back to it resets.
     #[must_use]
     pub fn downstream(&self, id: &str) -> Vec<&Step> {
-        let links = Links::new(self);
-        let Some(place) = links.place(id) else { return Vec::new() };
-        let reached = links.downstream(place);
+        let order = Order::of_steps(&self.steps);
+        let Some(number) = order.number(id) else { return Vec::new() };
+        let reached = order.downstream(number);
         self.steps
             .iter()
             .zip(reached)

@@ -1,8 +1,8 @@
-//! The dependencies between steps, by step number. It knows no names, so that `check` and `lint`
-//! can share it.
+//! The dependencies between the steps of a workflow, by step number, so that ids are looked up only
+//! once.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Need, Step};
 use crate::limits;
@@ -17,6 +17,9 @@ pub(super) struct StepOrder {
     /// The steps that need each step.
     after: Vec<Vec<usize>>,
     count: usize,
+    numbers: HashMap<String, usize>,
+    /// The steps that need one that does not exist, so that they can never start.
+    stuck: Vec<bool>,
 }
 
 /// The limit on dependencies is exceeded.
@@ -24,24 +27,28 @@ pub(super) struct TooMany;
 
 impl StepOrder {
     fn of(steps: usize) -> Self {
-        Self { needs: vec![BTreeMap::new(); steps], after: vec![Vec::new(); steps], count: 0 }
+        let (needs, after) = (vec![BTreeMap::new(); steps], vec![Vec::new(); steps]);
+        Self { needs, after, stuck: vec![false; steps], ..Self::default() }
     }
 
     /// The dependencies of these steps.
     pub(super) fn of_steps(steps: &[Step]) -> Self {
-        let numbers: BTreeMap<&str, usize> =
-            steps.iter().enumerate().map(|(number, step)| (step.id.as_str(), number)).collect();
         let mut order = Self::of(steps.len());
+        order.numbers = steps.iter().map(|step| step.id.clone()).zip(0..).collect();
         for (number, step) in steps.iter().enumerate() {
             for need in &step.needs {
-                if let Need::Step(id) = need
-                    && let Some(needed) = numbers.get(id.as_str())
-                {
-                    order.link(number, *needed, (step.line, 1));
+                let Need::Step(id) = need else { continue };
+                match order.number(id) {
+                    Some(needed) => order.link(number, needed, (step.line, 1)),
+                    None => order.stuck[number] = true,
                 }
             }
         }
         order
+    }
+
+    pub(super) fn number(&self, id: &str) -> Option<usize> {
+        self.numbers.get(id).copied()
     }
 
     pub(super) fn need(&mut self, step: usize, needed: usize, at: Place) -> Result<(), TooMany> {
@@ -63,6 +70,16 @@ impl StepOrder {
     /// The steps that a step needs, in the order of the file.
     pub(super) fn needs(&self, step: usize) -> impl Iterator<Item = usize> {
         self.needs[step].keys().copied()
+    }
+
+    /// The steps that need a step, in the order of the file.
+    pub(super) fn after(&self, step: usize) -> &[usize] {
+        &self.after[step]
+    }
+
+    /// Whether a step needs one that does not exist.
+    pub(super) fn is_stuck(&self, step: usize) -> bool {
+        self.stuck[step]
     }
 
     pub(super) fn place(&self, step: usize, needed: usize) -> Place {

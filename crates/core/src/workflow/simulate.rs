@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::links::Links;
+use super::order::Order;
 use super::{EscalationLevel, Gate, RetryRoute, Step, Workflow};
 use verdicts::GateVerdicts;
 
@@ -100,7 +100,7 @@ enum Stage {
 
 struct Simulator<'a> {
     flow: &'a Workflow,
-    links: Links<'a>,
+    order: Order,
     verdicts: GateVerdicts<'a>,
     stages: Vec<Stage>,
     counts: Vec<StepCount>,
@@ -118,7 +118,7 @@ impl<'a> Simulator<'a> {
         let count = flow.steps.len();
         Self {
             flow,
-            links: Links::new(flow),
+            order: Order::of_steps(&flow.steps),
             verdicts: GateVerdicts::new(flow, policy),
             stages: vec![Stage::Open; count],
             counts: vec![StepCount::default(); count],
@@ -178,14 +178,14 @@ impl<'a> Simulator<'a> {
     }
 
     fn needs_passed(&self, place: usize) -> bool {
-        let needs = self.links.needs[place].as_ref();
-        needs.is_some_and(|needs| needs.iter().all(|need| self.stages[*need] == Stage::Passed))
+        !self.order.is_stuck(place)
+            && self.order.needs(place).all(|need| self.stages[need] == Stage::Passed)
     }
 
     /// Applies the gate's verdict to a finished run.
     fn decide(&mut self, place: usize) -> Option<SimulationEnd> {
         let Some(gate) = &self.flow.steps[place].gate else {
-            self.pass(place, None, Decider::Nobody);
+            self.pass(place, None, None);
             return None;
         };
         let decider = match gate.level {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{StepCount, questions, reviewers};
 use crate::workflow::Workflow;
-use crate::workflow::links::Links;
+use crate::workflow::order::Order;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstCase {
@@ -68,10 +68,10 @@ struct GateRepeats {
 
 impl RepeatBounds {
     pub(super) fn new(flow: &Workflow) -> Self {
-        let links = Links::new(flow);
+        let order = Order::of_steps(&flow.steps);
         let steps = flow.steps.len();
         let gates: Vec<GateRepeats> =
-            (0..steps).filter_map(|place| GateRepeats::new(flow, &links, place)).collect();
+            (0..steps).filter_map(|place| GateRepeats::new(flow, &order, place)).collect();
         let possible = gates.iter().fold(0_usize, |sum, gate| sum.saturating_add(gate.times));
         let limit = flow.breaker.failures.map(|limit| limit.saturating_sub(1) as usize);
         let failures = limit.map_or(possible, |limit| limit.min(possible));
@@ -110,14 +110,14 @@ impl RepeatBounds {
 }
 
 impl GateRepeats {
-    fn new(flow: &Workflow, links: &Links<'_>, place: usize) -> Option<Self> {
+    fn new(flow: &Workflow, order: &Order, place: usize) -> Option<Self> {
         let gate = flow.steps[place].gate.as_ref()?;
-        let mut behind = links.downstream(place);
+        let mut behind = order.downstream(place);
         behind[place] = false;
-        let targets = gate.on_fail.iter().filter_map(|back| links.place(back.to.as_deref()?));
+        let targets = gate.on_fail.iter().filter_map(|back| order.number(back.to.as_deref()?));
         let ways: Vec<Vec<bool>> = targets
             .map(|target| {
-                let reset = links.downstream(target);
+                let reset = order.downstream(target);
                 reset.iter().zip(&behind).map(|(reset, behind)| *reset && !*behind).collect()
             })
             .collect();
