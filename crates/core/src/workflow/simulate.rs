@@ -200,14 +200,14 @@ impl<'a> Simulator<'a> {
         };
         match self.verdicts.verdict(place, gate) {
             GateVerdict::Pass => {
-                self.pass(place, Some(gate), decider);
+                self.pass(place, Some(gate), Some(decider));
                 None
             }
             GateVerdict::Fail { reason } => self.fail(place, gate, reason),
         }
     }
 
-    fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Decider) {
+    fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Option<Decider>) {
         self.stages[place] = Stage::Passed;
         let (step, gate) = (self.id(place), gate.map(|gate| gate.id.clone()));
         self.record(SimulationEvent::Passed { step, gate, by }, 1);
@@ -230,7 +230,7 @@ impl<'a> Simulator<'a> {
             return Some(SimulationEnd::Aborted);
         }
         // A route to a missing step asks a person as well.
-        let target = route.and_then(|route| self.links.place(route.to.as_deref()?));
+        let target = route.and_then(|route| self.order.number(route.to.as_deref()?));
         if let Some(target) = target {
             self.stages[place] = Stage::Failed;
             let (to, resets) = (self.id(target), self.reset(target));
@@ -243,13 +243,13 @@ impl<'a> Simulator<'a> {
             let max_retries = gate.max_retries;
             let event = SimulationEvent::Asked { step, gate: id, reason, failure, max_retries };
             self.record(event, 1);
-            self.pass(place, Some(gate), Decider::Person);
+            self.pass(place, Some(gate), Some(Decider::Person));
         }
         None
     }
 
     fn reset(&mut self, target: usize) -> Vec<String> {
-        let reached = self.links.downstream(target);
+        let reached = self.order.downstream(target);
         let places = (0..reached.len()).filter(|place| reached[*place]);
         let mut resets = Vec::new();
         for place in places {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -16,8 +16,7 @@ pub enum SimulationEvent {
     Passed {
         step: String,
         gate: Option<String>,
-        #[serde(serialize_with = "or_null")]
-        by: Decider,
+        by: Option<Decider>,
     },
     SentBack {
         step: String,
@@ -60,8 +59,6 @@ pub enum SimulationEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decider {
-    /// There is no gate.
-    Nobody,
     Agent,
     Person,
 }
@@ -81,11 +78,6 @@ pub enum SimulationEnd {
     CutOff,
 }
 
-/// Nobody is `null`.
-fn or_null<S: Serializer>(by: &Decider, serializer: S) -> Result<S::Ok, S::Error> {
-    Some(by).filter(|by| **by != Decider::Nobody).serialize(serializer)
-}
-
 /// Names in one line; the data contains all of them.
 const NAMES_SHOWN: usize = 8;
 
@@ -97,10 +89,10 @@ impl fmt::Display for SimulationEvent {
             }
             Self::Passed { step, gate, by } => match (gate, by) {
                 (None, _) => write!(f, "{step} passes without a gate"),
-                (Some(gate), Decider::Person) => {
+                (Some(gate), Some(Decider::Person)) => {
                     write!(f, "{step} passes {gate}, decided by a person")
                 }
-                (Some(gate), Decider::Agent | Decider::Nobody) => write!(f, "{step} passes {gate}"),
+                (Some(gate), Some(Decider::Agent) | None) => write!(f, "{step} passes {gate}"),
             },
             Self::SentBack { gate, reason, failure, to, resets, .. } => {
                 write_failure(f, gate, reason.as_ref(), *failure)?;
