@@ -20,22 +20,20 @@ pub fn choose<'w>(
     all: &[Worker],
     now: Instant,
 ) -> Result<&'w Worker, Vec<Ineligible>> {
-    let needs = required(candidate.tags, here, all);
-    let mut suitable: Vec<&Worker> =
-        here.iter().filter(|worker| can_take(worker, candidate, &needs)).collect();
-    suitable.sort_by_key(|worker| (is_avoided(worker, candidate.tags), preference(worker)));
     let counts = RunCounts::count(load, candidate.batch);
+    let needs = required(candidate.tags, here, all);
+    let queue = QueueHead { candidate, load, counts, needs, now };
+    let mut suitable: Vec<&Worker> = here.iter().filter(|worker| queue.fits(worker)).collect();
+    suitable.sort_by_key(|worker| (is_avoided(worker, candidate.tags), preference(worker)));
 
     let mut reasons = Vec::new();
-    let elsewhere =
-        suitable.is_empty().then(|| other_nodes(candidate, load, &needs, all)).flatten();
+    let elsewhere = suitable.is_empty().then(|| queue.other_nodes(all)).flatten();
     if suitable.is_empty() && elsewhere.is_none() {
-        reasons.push(no_worker(candidate, &needs, here, all));
+        reasons.push(queue.no_worker(all.iter().chain(here)));
     }
-    let queue = QueueHead { candidate, load, counts: &counts };
     queue.pause_and_budget_reasons(&mut reasons);
     reasons.extend(elsewhere);
-    let free = first_with_room(&suitable, load, &counts, now);
+    let free = queue.first_with_room(&suitable);
     let worker_reasons = free.as_ref().err().cloned().unwrap_or_default();
     let (short, long): (Vec<Ineligible>, Vec<Ineligible>) =
         worker_reasons.into_iter().partition(Ineligible::ends_with_a_run);
@@ -82,14 +80,6 @@ fn is_avoided(worker: &Worker, tags: &[String]) -> bool {
     tags.iter().any(|tag| tag.strip_prefix(AVOID) == Some(worker.name.as_str()))
 }
 
-fn plays_a_role(worker: &Worker, candidate: &Candidate<'_>) -> bool {
-    candidate.roles.iter().any(|role| worker.plays(role))
-}
-
-fn can_take(worker: &Worker, candidate: &Candidate<'_>, needs: &[&str]) -> bool {
-    plays_a_role(worker, candidate) && lacks(worker, needs).next().is_none()
-}
-
 fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
     let has = |need: &str| worker.name == need || worker.capabilities.contains(need);
     needs.iter().copied().filter(move |need| !has(need))
@@ -98,40 +88,6 @@ fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n 
 /// Lowest first: cheap, then fast, then by name, so that the choice is deterministic.
 fn preference<'w>(worker: &&'w Worker) -> (u32, Reverse<u32>, &'w str) {
     (worker.cost, Reverse(worker.speed), &worker.name)
-}
-
-fn other_nodes(
-    candidate: &Candidate<'_>,
-    load: &Load,
-    needs: &[&str],
-    all: &[Worker],
-) -> Option<Ineligible> {
-    let mut able: Vec<&Worker> =
-        all.iter().filter(|worker| can_take(worker, candidate, needs)).collect();
-    able.sort_by_key(preference);
-    let mut workers: Vec<String> = Vec::new();
-    for worker in able {
-        if !workers.contains(&worker.name) {
-            workers.push(worker.name.clone());
-        }
-    }
-    (!workers.is_empty()).then(|| Ineligible::NotHere { node: load.node.clone(), workers })
-}
-
-fn no_worker(
-    candidate: &Candidate<'_>,
-    needs: &[&str],
-    here: &[Worker],
-    all: &[Worker],
-) -> Ineligible {
-    let players = all.iter().chain(here).filter(|worker| plays_a_role(worker, candidate));
-    let nearest = players.min_by_key(|worker| (lacks(worker, needs).count(), preference(worker)));
-    let missing: Vec<&str> =
-        nearest.map_or_else(|| needs.to_vec(), |nearest| lacks(nearest, needs).collect());
-    Ineligible::NoWorker {
-        role: candidate.roles.join(" or "),
-        needs: missing.into_iter().map(str::to_owned).collect(),
-    }
 }
 
 /// Counts of runs, made in one pass.
@@ -158,24 +114,53 @@ impl<'l> RunCounts<'l> {
         }
         counts
     }
-
-    fn of_worker(&self, name: &str) -> u32 {
-        self.workers.get(name).copied().unwrap_or_default()
-    }
-
-    fn of_account(&self, name: &str) -> u32 {
-        self.accounts.get(name).copied().unwrap_or_default()
-    }
 }
 
 /// The task at the head of the queue, and what runs already.
 struct QueueHead<'a> {
     candidate: &'a Candidate<'a>,
     load: &'a Load,
-    counts: &'a RunCounts<'a>,
+    counts: RunCounts<'a>,
+    /// The capabilities that the task requires.
+    needs: Vec<&'a str>,
+    now: Instant,
 }
 
 impl QueueHead<'_> {
+    fn plays_a_role(&self, worker: &Worker) -> bool {
+        self.candidate.roles.iter().any(|role| worker.plays(role))
+    }
+
+    /// Whether a worker can do the task, whether or not it has room.
+    fn fits(&self, worker: &Worker) -> bool {
+        self.plays_a_role(worker) && lacks(worker, &self.needs).next().is_none()
+    }
+
+    fn other_nodes(&self, all: &[Worker]) -> Option<Ineligible> {
+        let mut able: Vec<&Worker> = all.iter().filter(|worker| self.fits(worker)).collect();
+        able.sort_by_key(preference);
+        let mut workers: Vec<String> = Vec::new();
+        for worker in able {
+            if !workers.contains(&worker.name) {
+                workers.push(worker.name.clone());
+            }
+        }
+        let node = self.load.node.clone();
+        (!workers.is_empty()).then_some(Ineligible::NotHere { node, workers })
+    }
+
+    fn no_worker<'w>(&self, workers: impl Iterator<Item = &'w Worker>) -> Ineligible {
+        let players = workers.filter(|worker| self.plays_a_role(worker));
+        let nearest =
+            players.min_by_key(|worker| (lacks(worker, &self.needs).count(), preference(worker)));
+        let missing: Vec<&str> = nearest
+            .map_or_else(|| self.needs.clone(), |nearest| lacks(nearest, &self.needs).collect());
+        Ineligible::NoWorker {
+            role: self.candidate.roles.join(" or "),
+            needs: missing.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
     fn batch(&self) -> Option<(&String, &BatchLoad)> {
         self.candidate.batch.and_then(|name| self.load.batches.get_key_value(name))
     }
@@ -230,57 +215,46 @@ impl QueueHead<'_> {
             reasons.push(Ineligible::BatchFull { batch, concurrency });
         }
     }
-}
+    /// The first worker with room, or every reason against each.
+    fn first_with_room<'w>(&self, suitable: &[&'w Worker]) -> Result<&'w Worker, Vec<Ineligible>> {
+        let mut worker_reasons = Vec::new();
+        let mut seen_accounts: Vec<&str> = Vec::new();
+        for worker in suitable {
+            let reasons = self.account_reasons(&worker.account);
+            let running = self.counts.workers.get(&*worker.name).copied().unwrap_or_default();
+            let is_busy = running >= worker.max_concurrent;
+            if reasons.is_empty() && !is_busy {
+                return Ok(worker);
+            }
+            // Workers that share an account share its reasons.
+            if !seen_accounts.contains(&worker.account.as_str()) {
+                seen_accounts.push(&worker.account);
+                worker_reasons.extend(reasons);
+            }
+            if is_busy {
+                let (worker, max_concurrent) = (worker.name.clone(), worker.max_concurrent);
+                worker_reasons.push(Ineligible::WorkerBusy { worker, max_concurrent });
+            }
+        }
+        Err(worker_reasons)
+    }
 
-/// The first worker with room, or every reason against each.
-fn first_with_room<'w>(
-    suitable: &[&'w Worker],
-    load: &Load,
-    counts: &RunCounts<'_>,
-    now: Instant,
-) -> Result<&'w Worker, Vec<Ineligible>> {
-    let mut worker_reasons = Vec::new();
-    let mut seen_accounts: Vec<&str> = Vec::new();
-    for worker in suitable {
-        let mut reasons = account_reasons(&worker.account, load, counts, now);
-        let is_busy = counts.of_worker(&worker.name) >= worker.max_concurrent;
-        if reasons.is_empty() && !is_busy {
-            return Ok(worker);
+    fn account_reasons(&self, name: &str) -> Vec<Ineligible> {
+        let Some(load) = self.load.accounts.get(name) else { return Vec::new() };
+        let account = name.to_owned();
+        let running = self.counts.accounts.get(name).copied().unwrap_or_default();
+        let mut reasons = Vec::new();
+        if let Some(until) = load.paused_until.filter(|until| self.now < *until) {
+            let (account, reason) = (account.clone(), load.reason.clone());
+            reasons.push(Ineligible::AccountPaused { account, until, reason });
+        } else if running > 0 && (load.probing || load.paused_until.is_some()) {
+            reasons.push(Ineligible::AccountProbing { account: account.clone() });
         }
-        // Workers that share an account share its reasons.
-        if !seen_accounts.contains(&worker.account.as_str()) {
-            seen_accounts.push(&worker.account);
-            worker_reasons.append(&mut reasons);
+        if let Some(limit) = load.limit.filter(|limit| running >= *limit) {
+            reasons.push(Ineligible::AccountFull { account, limit });
         }
-        if is_busy {
-            let (worker, max_concurrent) = (worker.name.clone(), worker.max_concurrent);
-            worker_reasons.push(Ineligible::WorkerBusy { worker, max_concurrent });
-        }
+        reasons
     }
-    Err(worker_reasons)
-}
-
-fn account_reasons(
-    name: &str,
-    load: &Load,
-    counts: &RunCounts<'_>,
-    now: Instant,
-) -> Vec<Ineligible> {
-    let Some(account) = load.accounts.get(name) else {
-        return Vec::new();
-    };
-    let running = counts.of_account(name);
-    let mut worker_reasons = Vec::new();
-    if let Some(until) = account.paused_until.filter(|until| now < *until) {
-        let (account, reason) = (name.to_owned(), account.reason.clone());
-        worker_reasons.push(Ineligible::AccountPaused { account, until, reason });
-    } else if running > 0 && (account.probing || account.paused_until.is_some()) {
-        worker_reasons.push(Ineligible::AccountProbing { account: name.to_owned() });
-    }
-    if let Some(limit) = account.limit.filter(|limit| running >= *limit) {
-        worker_reasons.push(Ineligible::AccountFull { account: name.to_owned(), limit });
-    }
-    worker_reasons
 }
 
 fn all_running(load: &Load) -> u32 {
