@@ -37,7 +37,10 @@ impl Panels {
     #[must_use]
     pub fn called(&self, name: &str) -> Reviewer {
         let set = self.named.iter().chain(&self.reviewers).find(|one| one.name == name).cloned();
-        let special = || self.specialists.iter().find(|one| one.name == name).map(Reviewer::from);
+        let special = || {
+            let mut all = self.specialists.iter().map(|specialist| &specialist.reviewer);
+            all.find(|one| one.name == name).cloned()
+        };
         let unknown = || Reviewer {
             name: name.to_owned(),
             brief: built_in_brief(name).unwrap_or(DEFAULT_BRIEF).to_owned(),
@@ -52,7 +55,9 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels> {
     let reviewers = reviewers(layers, &prompts)?;
     let mut specialists = specialists(layers, root, &reviewers)?;
     for specialist in &mut specialists {
-        specialist.brief = prompts.brief(&specialist.name).map_err(config_error)?;
+        if let Some(brief) = prompts.brief(&specialist.reviewer.name).map_err(config_error)? {
+            specialist.reviewer.brief = brief;
+        }
     }
     Ok(Panels {
         reviewers,
@@ -127,9 +132,10 @@ fn specialists(layers: &Layers, root: &Path, reviewers: &[Reviewer]) -> Result<V
         let place = format!("{}:{}", path.display(), problem.line.max(1));
         ConfigError::value(&place, problem.message, problem.help.as_deref().unwrap_or_default())
     })?;
-    let twice = specialists.iter().find(|one| reviewers.iter().any(|other| other.name == one.name));
+    let mut names = specialists.iter().map(|specialist| &specialist.reviewer.name);
+    let twice = names.find(|name| reviewers.iter().any(|other| other.name == **name));
     if let Some(twice) = twice {
-        let message = format!("the specialist `{}` is already on every panel", twice.name);
+        let message = format!("the specialist `{twice}` is already on every panel");
         let hint = "rename it, or remove it from `panel.reviewers`";
         return Err(ConfigError::value(&path.display().to_string(), message, hint));
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use banksman_core::panel::registry::Specialist;
+use banksman_core::panel::registry;
 
 use super::*;
 
@@ -154,13 +154,8 @@ fn a_reviewer_may_have_its_own_brief_and_model() {
         custodiet.starts_with("You guard the limits"),
         "also if it is on no panel: {custodiet}"
     );
-    let specialist = Specialist {
-        name: "keys".to_owned(),
-        domains: vec!["crypto".to_owned()],
-        model: Some("opus".to_owned()),
-        brief: None,
-    };
-    let panels = Panels { specialists: vec![specialist], ..panels };
+    let specialists = registry::read("specialists: {keys: {domains: [crypto], model: opus}}");
+    let panels = Panels { specialists: specialists.unwrap(), ..panels };
     let called = panels.called("keys");
     assert_eq!(called.brief, "You are the specialist for crypto.");
     assert_eq!(called.model.as_deref(), Some("opus"));

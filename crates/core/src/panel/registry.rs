@@ -21,11 +21,8 @@ pub struct Reviewer {
 /// A reviewer for certain domains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Specialist {
-    pub name: String,
+    pub reviewer: Reviewer,
     pub domains: Vec<String>,
-    pub model: Option<String>,
-    /// What it looks for, if the configuration says more than its domains.
-    pub brief: Option<String>,
 }
 
 /// The reviewers of every panel, then the specialists with a domain among the task's tags, in the
@@ -35,20 +32,8 @@ pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) 
     let matches_tags = |specialist: &&Specialist| {
         specialist.domains.iter().any(|domain| tags.iter().any(|tag| tag == domain))
     };
-    let matching = specialists.iter().filter(matches_tags).map(Reviewer::from);
-    always.iter().cloned().chain(matching).collect()
-}
-
-impl From<&Specialist> for Reviewer {
-    fn from(specialist: &Specialist) -> Self {
-        Self {
-            name: specialist.name.clone(),
-            brief: specialist.brief.clone().unwrap_or_else(|| {
-                format!("You are the specialist for {}.", specialist.domains.join(", "))
-            }),
-            model: specialist.model.clone(),
-        }
-    }
+    let matching = specialists.iter().filter(matches_tags).map(|specialist| &specialist.reviewer);
+    always.iter().chain(matching).cloned().collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,12 +82,13 @@ fn specialist(name: &Name, source: &Spanned<SpecialistSource>) -> Result<Special
     if let Some(model) = model {
         check_name(model, "model")?;
     }
-    Ok(Specialist {
+    let domains: Vec<String> = domains.iter().map(|domain| domain.value.clone()).collect();
+    let reviewer = Reviewer {
         name: name.value.clone(),
-        domains: domains.iter().map(|domain| domain.value.clone()).collect(),
+        brief: format!("You are the specialist for {}.", domains.join(", ")),
         model: model.as_ref().map(|model| model.value.clone()),
-        brief: None,
-    })
+    };
+    Ok(Specialist { reviewer, domains })
 }
 
 /// Names, domains and models appear in tags, lists and messages.
