@@ -3,30 +3,25 @@
 
 use super::{SimpleCommand, Word, is_assignment};
 
-/// A program, its options that take a value in the next word, and the number of words before the
+/// Programs, their options that take a value in the next word, and the number of words before the
 /// command.
-const WRAPPERS: [(&str, &[&str], usize); 21] = [
-    ("sudo", &["-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-U"], 0),
-    ("doas", &["-u", "-C"], 0),
-    ("env", &["-u", "-C", "--unset", "--chdir"], 0),
-    ("nice", &["-n"], 0),
-    ("ionice", &["-c", "-n", "-p"], 0),
-    ("nohup", &[], 0),
-    ("setsid", &[], 0),
-    ("stdbuf", &["-i", "-o", "-e"], 0),
-    ("time", &["-f", "-o"], 0),
-    ("command", &[], 0),
-    ("builtin", &[], 0),
-    ("exec", &["-a"], 0),
-    ("busybox", &[], 0),
-    ("xargs", &["-I", "-n", "-P", "-L", "-d", "-s", "-E", "-a"], 0),
-    ("watch", &["-n"], 0),
-    ("timeout", &["-s", "-k", "--signal", "--kill-after"], 1),
-    ("chroot", &[], 1),
-    ("flock", &["-w", "-E"], 1),
-    ("unshare", &[], 0),
-    ("strace", &["-o", "-e", "-p"], 0),
-    ("caffeinate", &["-t", "-w"], 0),
+const WRAPPERS: [(&str, &str, usize); 16] = [
+    ("nohup setsid command builtin busybox unshare", "", 0),
+    ("sudo", "-u -g -h -p -C -T -r -t -D -U", 0),
+    ("doas", "-u -C", 0),
+    ("env", "-u -C --unset --chdir", 0),
+    ("nice", "-n", 0),
+    ("ionice", "-c -n -p", 0),
+    ("stdbuf", "-i -o -e", 0),
+    ("time", "-f -o", 0),
+    ("exec", "-a", 0),
+    ("xargs", "-I -n -P -L -d -s -E -a", 0),
+    ("watch", "-n", 0),
+    ("timeout", "-s -k --signal --kill-after", 1),
+    ("chroot", "", 1),
+    ("flock", "-w -E", 1),
+    ("strace", "-o -e -p", 0),
+    ("caffeinate", "-t -w", 0),
 ];
 
 /// The command that a program starts, if it is a wrapper.
@@ -35,12 +30,12 @@ pub(super) fn wrapped_command(outer: &SimpleCommand) -> Option<SimpleCommand> {
     if program == "find" {
         return executed_by_find(outer);
     }
-    let (_, valued, before) = WRAPPERS.iter().find(|(name, ..)| *name == program)?;
+    let is_one_of = |words: &str, word: &str| words.split(' ').any(|one| one == word);
+    let (_, valued, before) = WRAPPERS.iter().find(|(names, ..)| is_one_of(names, program))?;
     let mut words = outer.words.iter().skip(1).peekable();
     while let Some(word) = words.peek() {
         let text = word.text.as_str();
-        let takes_value = valued.contains(&text);
-        if takes_value {
+        if is_one_of(valued, text) {
             words.next();
         } else if !text.starts_with('-') && !is_assignment(word) {
             break;
