@@ -41,8 +41,13 @@ pub fn pause_after_hit(
     key: &str,
 ) -> QuotaPause {
     let named = resets_at.filter(|at| is_plausible(*at, now));
+    // Runs that were already under way hit the same quota: they share one pause, which does not grow
+    // with their number.
     if let Some(pause) = previous.filter(|pause| pause.until > now) {
-        return extend_pause(pause, named);
+        return match named.filter(|until| *until > pause.until) {
+            Some(until) => QuotaPause { until, reason: provider_reason(until), hits: pause.hits },
+            None => pause.clone(),
+        };
     }
     let hits_before = previous.map_or(0, |pause| pause.hits);
     let hits = hits_before.saturating_add(1);
@@ -53,15 +58,6 @@ pub fn pause_after_hit(
             let reason = format!("quota hit without a reset time; pause {hits} in a row");
             QuotaPause { until, reason, hits }
         }
-    }
-}
-
-/// Runs that were already under way hit the same quota: they share one pause, which does not grow
-/// with their number.
-fn extend_pause(pause: &QuotaPause, named: Option<Instant>) -> QuotaPause {
-    match named.filter(|until| *until > pause.until) {
-        Some(until) => QuotaPause { until, reason: provider_reason(until), hits: pause.hits },
-        None => pause.clone(),
     }
 }
 
