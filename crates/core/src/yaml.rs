@@ -38,11 +38,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry::<Name, T>()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
+                std::iter::from_fn(|| map.next_entry().transpose())
+                    .collect::<Result<_, _>>()
+                    .map(Entries)
             }
         }
         deserializer.deserialize_map(InOrder(PhantomData))
@@ -70,12 +68,9 @@ impl<'de> Deserialize<'de> for OneOrMany {
                 Ok(OneOrMany::One(name.to_owned()))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                let mut names = Vec::new();
-                while let Some(name) = seq.next_element()? {
-                    names.push(name);
-                }
-                Ok(OneOrMany::Many(names))
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<OneOrMany, A::Error> {
+                let list = serde::de::value::SeqAccessDeserializer::new(seq);
+                Vec::deserialize(list).map(OneOrMany::Many)
             }
         }
         deserializer.deserialize_any(Either)
