@@ -7,52 +7,28 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SimulationEvent {
-    Started {
-        step: String,
-        attempt: usize,
-        round: usize,
-    },
-    /// A step without a gate passes as soon as it has signalled.
-    Passed {
-        step: String,
-        gate: Option<String>,
-        by: Option<Decider>,
-    },
+    /// A run of the step's agent.
+    Started { step: String, attempt: usize, round: usize },
+    /// A step without a gate passes as soon as it has signalled, and nobody decides.
+    Passed { step: String, gate: Option<String>, by: Option<Decider> },
+    /// The gate has failed for the time with this number. `resets` are all steps that must pass
+    /// again, in the order of the file.
     SentBack {
         step: String,
         gate: String,
         reason: Option<String>,
-        /// The number of this failure of this gate.
         failure: u32,
         to: String,
-        /// Every step that must pass again, in the order of the file.
         resets: Vec<String>,
     },
     /// The gate has failed `max_retries` times, so a person is asked.
-    Asked {
-        step: String,
-        gate: String,
-        reason: Option<String>,
-        failure: u32,
-        max_retries: u32,
-    },
+    Asked { step: String, gate: String, reason: Option<String>, failure: u32, max_retries: u32 },
     /// All gates together have failed as often as the circuit breaker allows.
-    Tripped {
-        step: String,
-        gate: String,
-        reason: Option<String>,
-        failures: u32,
-    },
+    Tripped { step: String, gate: String, reason: Option<String>, failures: u32 },
     /// The retry route aborts the workflow.
-    Aborted {
-        step: String,
-        gate: String,
-        reason: Option<String>,
-        failure: u32,
-    },
-    Ended {
-        how: SimulationEnd,
-    },
+    Aborted { step: String, gate: String, reason: Option<String>, failure: u32 },
+    /// The last event.
+    Ended { how: SimulationEnd },
 }
 
 /// Who lets a step pass.
@@ -95,39 +71,33 @@ impl fmt::Display for SimulationEvent {
                 (Some(gate), Some(Decider::Agent) | None) => write!(f, "{step} passes {gate}"),
             },
             Self::SentBack { gate, reason, failure, to, resets, .. } => {
-                write_failure(f, gate, reason.as_ref(), *failure)?;
                 let shown = &resets[..resets.len().min(NAMES_SHOWN)];
-                write!(f, ": back to {to}, resets {}", shown.join(", "))?;
+                let failed = failed(gate, reason, *failure);
+                write!(f, "{failed}: back to {to}, resets {}", shown.join(", "))?;
                 match resets.len() - shown.len() {
                     0 => Ok(()),
                     more => write!(f, " and {more} more"),
                 }
             }
             Self::Asked { gate, reason, failure, max_retries, .. } => {
-                write_failure(f, gate, reason.as_ref(), *failure)?;
-                write!(f, " (max_retries {max_retries}): a person is asked")
+                let failed = failed(gate, reason, *failure);
+                write!(f, "{failed} (max_retries {max_retries}): a person is asked")
             }
             Self::Tripped { gate, reason, failures, .. } => {
-                write_failure(f, gate, reason.as_ref(), *failures)?;
-                f.write_str(" of all gates: the breaker trips and a person is asked")
+                let failed = failed(gate, reason, *failures);
+                write!(f, "{failed} of all gates: the breaker trips and a person is asked")
             }
             Self::Aborted { gate, reason, failure, .. } => {
-                write_failure(f, gate, reason.as_ref(), *failure)?;
-                f.write_str(": the workflow is aborted")
+                write!(f, "{}: the workflow is aborted", failed(gate, reason, *failure))
             }
             Self::Ended { how } => how.fmt(f),
         }
     }
 }
 
-fn write_failure(
-    f: &mut fmt::Formatter<'_>,
-    gate: &str,
-    reason: Option<&String>,
-    number: u32,
-) -> fmt::Result {
-    let because = reason.map(|reason| format!(" because of {reason}")).unwrap_or_default();
-    write!(f, "{gate} fails{because}, failure {number}")
+fn failed(gate: &str, reason: &Option<String>, number: u32) -> String {
+    let because = reason.as_ref().map(|reason| format!(" because of {reason}"));
+    format!("{gate} fails{}, failure {number}", because.unwrap_or_default())
 }
 
 impl fmt::Display for SimulationEnd {
