@@ -47,28 +47,25 @@ pub struct Rationale {
 /// The state of a review in the first pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FirstPass {
+    /// The reviewer may still answer.
     Awaited,
+    /// The reviewer has judged, for these reasons.
     Given(Verdict, Rationale),
     /// There is no verdict, and there will be none.
-    Missing {
-        why: String,
-    },
+    Missing { why: String },
 }
 
 /// The reply of a reviewer with a concern in one round of the debate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DebateReply {
+    /// The reviewer may still answer.
     Awaited,
-    Withdraw {
-        why: String,
-    },
-    Maintain {
-        why: String,
-    },
+    /// The concern no longer stands.
+    Withdraw { why: String },
+    /// The concern still stands.
+    Maintain { why: String },
     /// Counts as [`Self::Maintain`].
-    Missing {
-        why: String,
-    },
+    Missing { why: String },
 }
 
 /// One reviewer of a panel, with its verdict and its replies.
@@ -156,17 +153,11 @@ impl Ruling {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PanelAction {
     /// Verdicts or replies are missing. At this time the action changes even if none arrives.
-    Wait {
-        until: Option<Instant>,
-    },
+    Wait { until: Option<Instant> },
     /// Every reviewer with a concern is asked in this round; the first is 1.
-    Debate {
-        round: usize,
-    },
-    Decide {
-        ruling: Ruling,
-        reason: String,
-    },
+    Debate { round: usize },
+    /// The panel is over.
+    Decide { ruling: Ruling, reason: String },
 }
 
 /// Decides what the panel does next.

@@ -195,18 +195,12 @@ pub enum FaultKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
 pub enum AgentReport {
-    Progress {
-        step: String,
-        files: Vec<String>,
-        blockers: Vec<String>,
-    },
+    /// What it works on, which files it has changed, and what is in its way.
+    Progress { step: String, files: Vec<String>, blockers: Vec<String> },
     /// It needs a person to continue.
-    NeedsPerson {
-        question: String,
-    },
-    NothingToDo {
-        reason: String,
-    },
+    NeedsPerson { question: String },
+    /// The work was done before, or is not needed.
+    NothingToDo { reason: String },
 }
 
 /// What the keeper found in the worktree after the agent ended.
@@ -286,26 +280,17 @@ impl CheckResult {
 #[serde(tag = "merge", rename_all = "snake_case")]
 pub enum MergeReport {
     /// The new head of the base.
-    Merged {
-        head: String,
-    },
+    Merged { head: String },
     /// The base already contained everything.
-    AlreadyIn {
-        head: String,
-    },
+    AlreadyIn { head: String },
     /// The base was only inspected, and does not contain the branch.
     NotIn,
-    Conflict {
-        paths: Vec<String>,
-    },
+    /// Both sides have changed these files.
+    Conflict { paths: Vec<String> },
     /// A check failed on the merge result.
-    Rejected {
-        check: CheckResult,
-    },
+    Rejected { check: CheckResult },
     /// The branch is no longer at the commit that was to be merged.
-    MovedOn {
-        branch: String,
-    },
+    MovedOn { branch: String },
 }
 
 /// The evaluator's opinion on an ambiguous end.

@@ -27,12 +27,10 @@ pub struct NoteEntry {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoteAnswer {
+    /// Nobody has ticked a box or written an action.
     Nothing,
-    Answer {
-        /// As the person wrote it, or the label of the ticked box.
-        word: String,
-        note: Option<String>,
-    },
+    /// `word` is as the person wrote it, or the label of the ticked box.
+    Answer { word: String, note: Option<String> },
     /// The answer is ambiguous, for this reason.
     Unclear(String),
 }

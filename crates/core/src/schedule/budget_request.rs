@@ -49,12 +49,12 @@ impl RequestedBudget {
 /// What a person answered to a budget request, if they did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestState {
+    /// The question waits for an answer.
     Open,
     /// `applied` says whether the batch has its new limit. A day has none of its own: every look at
     /// its budget adds the grant to the settings.
-    Granted {
-        applied: bool,
-    },
+    Granted { applied: bool },
+    /// A person wants no more to be spent.
     Refused,
     /// Nobody answered in time, or the budget was no longer used up.
     Closed,
@@ -176,14 +176,10 @@ pub enum BudgetAction {
     Nothing,
     /// Tasks wait until a person answers, changes the limit, or the day ends.
     Wait,
+    /// Ask a person for more.
     Ask(RequestedBudget),
     /// Apply a grant to the limit of a batch, if the limit is still `from`.
-    Raise {
-        batch: String,
-        request: TaskId,
-        from: Budget,
-        to: Budget,
-    },
+    Raise { batch: String, request: TaskId, from: Budget, to: Budget },
     /// Withdraw a question whose answer would change nothing.
     Close(TaskId),
 }

@@ -13,60 +13,33 @@ use crate::time::Instant;
 pub enum Ineligible {
     /// No worker of any live node plays one of its roles and has all required capabilities. `needs`
     /// are those that the closest worker lacks, or all of them if no worker plays the role.
-    NoWorker {
-        role: String,
-        needs: Vec<String>,
-    },
+    NoWorker { role: String, needs: Vec<String> },
+    /// A person has paused everything.
     Paused,
-    BatchPaused {
-        batch: String,
-    },
-    OverBudget {
-        scope: BudgetScope,
-        bound: BudgetLimit,
-    },
+    /// A person has paused its batch.
+    BatchPaused { batch: String },
+    /// A budget that it counts against leaves nothing for another run.
+    OverBudget { scope: BudgetScope, bound: BudgetLimit },
     /// Only other nodes have workers that can take it.
-    NotHere {
-        node: String,
-        workers: Vec<String>,
-    },
-    AccountPaused {
-        account: String,
-        until: Instant,
-        reason: String,
-    },
+    NotHere { node: String, workers: Vec<String> },
+    /// The provider has refused a run of this account until then.
+    AccountPaused { account: String, until: Instant, reason: String },
     /// After a pause, one run probes the account first.
-    AccountProbing {
-        account: String,
-    },
-    AreaTaken {
-        area: Area,
-        by: TaskId,
-    },
+    AccountProbing { account: String },
+    /// A running task works in one of its areas.
+    AreaTaken { area: Area, by: TaskId },
     /// A task ahead of it in the queue waits for the same area and gets it first.
-    AreaReserved {
-        area: Area,
-        to: TaskId,
-    },
-    AccountFull {
-        account: String,
-        limit: u32,
-    },
-    WorkerBusy {
-        worker: String,
-        max_concurrent: u32,
-    },
-    Full {
-        limit: u32,
-    },
-    NodeFull {
-        node: String,
-        capacity: u32,
-    },
-    BatchFull {
-        batch: String,
-        concurrency: u32,
-    },
+    AreaReserved { area: Area, to: TaskId },
+    /// The account has as many runs as its setting allows, over all nodes.
+    AccountFull { account: String, limit: u32 },
+    /// The worker has as many runs as its setting allows.
+    WorkerBusy { worker: String, max_concurrent: u32 },
+    /// All nodes together have as many runs as the settings allow.
+    Full { limit: u32 },
+    /// This node has as many runs as its setting allows.
+    NodeFull { node: String, capacity: u32 },
+    /// Its batch has as many runs as it may.
+    BatchFull { batch: String, concurrency: u32 },
 }
 
 impl Ineligible {
