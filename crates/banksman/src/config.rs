@@ -29,7 +29,7 @@ use banksman_core::machine::Actor;
 pub use agents::{AgentLimits, Agents, Budgets, Verify, WorkerSetup, Worktrees};
 pub use daily::Daily;
 pub use environment::{EnvVars, Environment, documented};
-pub use keys::{COLORS, KEYS, SettingKey};
+pub use keys::{KEYS, SettingKey};
 pub use panel::Panels;
 pub use policy::PolicyFile;
 

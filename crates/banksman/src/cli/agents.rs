@@ -53,11 +53,8 @@ pub(super) struct ReadArgs {
 }
 
 fn kinds() -> impl TypedValueParser<Value = AgentKind> {
-    let named = |name: String| {
-        let kind = AgentKind::ALL.into_iter().find(|kind| kind.as_str() == name);
-        kind.expect("clap has checked the name")
-    };
-    PossibleValuesParser::new(AgentKind::ALL.map(AgentKind::as_str)).map(named)
+    PossibleValuesParser::new(AgentKind::NAMES)
+        .map(|name| name.parse().expect("clap has checked the name"))
 }
 
 fn read(context: &Context, args: &ReadArgs) -> Result<Exit> {

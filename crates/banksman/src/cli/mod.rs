@@ -81,7 +81,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::COLORS;
+use crate::config::Color;
 use context::Context;
 use exit::Exit;
 use failure::{Failure, Result};
@@ -129,7 +129,7 @@ struct GlobalArgs {
     #[arg(long, global = true, value_name = "NAME")]
     project: Option<String>,
     /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", value_parser = COLORS.to_vec())]
+    #[arg(long, global = true, value_name = "WHEN", value_parser = Color::NAMES)]
     color: Option<String>,
     /// Print only the essentials, such as ids
     #[arg(short, long, global = true)]

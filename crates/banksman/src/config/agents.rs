@@ -9,10 +9,11 @@ use banksman_core::schedule::{Budget, Worker};
 use banksman_core::time::Span;
 
 use super::environment::EnvVars as Var;
-use super::keys::{self, Raw};
+use super::keys::Raw;
 use super::panel::{Panels, panels};
 use super::policy::PolicyFile;
 use super::{ConfigError, Environment, Layers, Result};
+use crate::exec::agent::{AgentKind, AgentSetup};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agents {
@@ -76,19 +77,13 @@ pub struct WorkerSetup {
     pub worker: Worker,
     /// How much it is trusted.
     pub rank: Rank,
-    /// The kind of agent, one of those that Banksman supports.
-    pub agent: String,
-    pub command: Vec<String>,
-    pub model: Option<String>,
-    pub pass: Vec<String>,
-    /// Additional variables with their values.
-    pub env: BTreeMap<String, String>,
+    pub agent: AgentSetup,
 }
 
 impl WorkerSetup {
     /// A worker of this agent with default values.
     #[must_use]
-    pub fn of(name: &str, agent: &str) -> Self {
+    pub fn of(name: &str, agent: AgentKind) -> Self {
         let capabilities = ["code", "docs", "refactor", "test"].map(str::to_owned);
         Self {
             worker: Worker {
@@ -98,20 +93,19 @@ impl WorkerSetup {
                 cost: 3,
                 speed: 3,
                 max_concurrent: 4,
-                account: agent.to_owned(),
+                account: agent.to_string(),
             },
             rank: Rank::Specialist,
-            agent: agent.to_owned(),
-            command: vec![agent.to_owned()],
-            model: None,
-            pass: Vec::new(),
-            env: BTreeMap::new(),
+            agent: AgentSetup {
+                kind: agent,
+                command: vec![agent.to_string()],
+                model: None,
+                env: BTreeMap::new(),
+                pass: agent.adapter().provider_variables.iter().map(ToString::to_string).collect(),
+            },
         }
     }
 }
-
-/// Agents that become workers if no workers are configured and their programs are found.
-const FOUND: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 impl Agents {
     /// The configured workers, else the agents whose programs are in a folder of `path`.
@@ -120,11 +114,13 @@ impl Agents {
         if !self.workers.is_empty() {
             return self.workers.clone();
         }
-        let is_there = |agent: &&str| {
+        let is_found = |program: &str| {
             let folders = path.split(':').filter(|folder| !folder.is_empty());
-            folders.map(|folder| Path::new(folder).join(agent)).any(|file| file.is_file())
+            folders.map(|folder| Path::new(folder).join(program)).any(|file| file.is_file())
         };
-        FOUND.into_iter().filter(is_there).map(|agent| WorkerSetup::of(agent, agent)).collect()
+        let found =
+            AgentKind::ALL.into_iter().filter(|kind| kind.adapter().program.is_some_and(is_found));
+        found.map(|kind| WorkerSetup::of(kind.as_str(), kind)).collect()
     }
 }
 
@@ -183,16 +179,17 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
 fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
     let key = |setting: &str| format!("workers.{name}.{setting}");
     let text = |setting: &str| layers.given(&key(setting));
-    let Some(agent) = text("agent") else {
+    let Some(kind) = text("agent").and_then(|agent| agent.parse().ok()) else {
         let message = format!("the worker `{name}` has no agent");
-        let hint = format!("add `agent = \"claude\"` or another of {}", keys::AGENTS.join(", "));
+        let [first, ..] = AgentKind::NAMES;
+        let known = AgentKind::NAMES.join(", ");
+        let hint = format!("add `agent = \"{first}\"` or another of {known}");
         return Err(ConfigError::value(&layers.origin_below(&key("")), message, &hint));
     };
-    let mut setup = WorkerSetup::of(name, &agent);
+    let WorkerSetup { mut worker, rank, mut agent } = WorkerSetup::of(name, kind);
     let list = |setting: &str| layers.0.get(&key(setting)).map(|_| layers.list(&key(setting)));
     let number =
         |setting: &str| layers.0.get(&key(setting)).map(|_| narrow(layers.number(&key(setting))));
-    let worker = &mut setup.worker;
     if let Some(capabilities) = list("capabilities") {
         worker.capabilities = capabilities.into_iter().collect();
     }
@@ -200,16 +197,16 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
     worker.cost = number("cost").unwrap_or(worker.cost);
     worker.speed = number("speed").unwrap_or(worker.speed);
     worker.max_concurrent = number("max_concurrent").unwrap_or(worker.max_concurrent);
-    worker.account = text("account").unwrap_or(agent);
-    setup.command = list("command").filter(|words| !words.is_empty()).unwrap_or(setup.command);
-    setup.model = text("model");
-    setup.rank = text("rank").and_then(|rank| rank.parse().ok()).unwrap_or(setup.rank);
-    setup.pass = list("pass").unwrap_or_default();
+    worker.account = text("account").unwrap_or(worker.account);
+    agent.command = list("command").filter(|words| !words.is_empty()).unwrap_or(agent.command);
+    agent.model = text("model");
+    let rank = text("rank").and_then(|rank| rank.parse().ok()).unwrap_or(rank);
+    agent.pass.extend(list("pass").unwrap_or_default());
     let prefix = key("env.");
     let variables =
         layers.0.iter().filter_map(|(key, (raw, _))| Some((key.strip_prefix(&prefix)?, raw)));
-    setup.env = variables.map(|(name, raw)| (name.to_owned(), raw.text_of())).collect();
-    Ok(setup)
+    agent.env = variables.map(|(name, raw)| (name.to_owned(), raw.text_of())).collect();
+    Ok(WorkerSetup { worker, rank, agent })
 }
 
 /// The distinct entry names of a table.

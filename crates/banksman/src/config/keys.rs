@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use banksman_core::policy::Rank;
 use banksman_core::time::Span;
 
 use super::environment::EnvVars;
-use super::policy::RANKS;
+use super::{Color, Windows};
+use crate::exec::agent::AgentKind;
 
 /// The maximum number of connections per process; PostgreSQL's default limit is 100 in total.
 const MOST_CONNECTIONS: u64 = 100;
@@ -49,12 +51,6 @@ impl SettingKey {
     }
 }
 
-pub const COLORS: &[&str] = &["auto", "always", "never"];
-
-pub(super) const WINDOWS: &[&str] = &["none", "auto", "tmux", "tabby"];
-
-pub(super) const AGENTS: &[&str] = &["claude", "codex", "opencode", "gemini", "acp", "command"];
-
 /// The limit of counts such as agents per machine; it only catches typos.
 const MANY: u64 = 10_000;
 /// The maximum token budget.
@@ -72,8 +68,8 @@ pub const KEYS: [SettingKey; 52] = [
     key("project", SettingType::Text).env("BANKSMAN_PROJECT").flag("--project"),
     key("home", SettingType::Text).env(EnvVars::BANKSMAN_HOME),
     key("node", SettingType::Text).env(EnvVars::NODE),
-    key("color", SettingType::OneOf(COLORS)).env("BANKSMAN_COLOR").flag("--color"),
-    key("windows", SettingType::OneOf(WINDOWS)),
+    key("color", SettingType::OneOf(&Color::NAMES)).env("BANKSMAN_COLOR").flag("--color"),
+    key("windows", SettingType::OneOf(&Windows::NAMES)),
     key("sqlite.busy_timeout", SettingType::Time).env("BANKSMAN_SQLITE_BUSY_TIMEOUT"),
     key("postgres.statement_timeout", SettingType::Time).env("BANKSMAN_POSTGRES_STATEMENT_TIMEOUT"),
     key("postgres.connections", SettingType::Whole(1, MOST_CONNECTIONS))
@@ -126,12 +122,12 @@ pub(super) const NAMED: &[(&str, &[(&str, SettingType)])] = &[
     (
         "workers",
         &[
-            ("agent", SettingType::OneOf(AGENTS)),
+            ("agent", SettingType::OneOf(&AgentKind::NAMES)),
             ("command", SettingType::List),
             ("model", SettingType::Text),
             ("capabilities", SettingType::List),
             ("roles", SettingType::List),
-            ("rank", SettingType::OneOf(RANKS)),
+            ("rank", SettingType::OneOf(&Rank::NAMES)),
             ("cost", SettingType::Whole(1, 5)),
             ("speed", SettingType::Whole(1, 5)),
             ("max_concurrent", SettingType::Whole(1, MANY)),

@@ -13,9 +13,6 @@ use super::{FOLDER, Result, layer};
 
 const FILE: &str = "policy.yaml";
 
-/// The ranks in settings.
-pub(super) const RANKS: &[&str] = &["intern", "specialist", "lead"];
-
 #[derive(Debug, Clone, Default)]
 pub struct PolicyFile {
     pub path: PathBuf,

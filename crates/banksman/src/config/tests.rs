@@ -92,8 +92,8 @@ fn a_worker_is_read_from_its_table() {
     let [anna, ben] = &agents.workers[..] else { panic!("{:?}", agents.workers) };
     assert_eq!((anna.worker.cost, anna.worker.account.as_str()), (1, "codex"));
     assert_eq!(anna.worker.capabilities.iter().collect::<Vec<_>>(), ["docs"]);
-    assert_eq!(anna.env.get("A_KEY").map(String::as_str), Some("s3cret"));
-    assert_eq!((ben.command.join(" "), ben.worker.max_concurrent), ("claude".to_owned(), 4));
+    assert_eq!(anna.agent.env.get("A_KEY").map(String::as_str), Some("s3cret"));
+    assert_eq!((ben.agent.command.join(" "), ben.worker.max_concurrent), ("claude".to_owned(), 4));
     assert_eq!(agents.accounts.get("codex"), Some(&2));
     let text_of: Vec<String> = layers.effective().into_iter().map(|one| one.value).collect();
     assert!(!text_of.iter().any(|value| value.contains("s3cret")), "{text_of:?}");

@@ -19,7 +19,7 @@ use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
 use super::steps::{is_driven_manually, is_workflow, may_be_laid_out};
-use super::workers::{agent_setup, evaluator_of_run, judge_of_manual_step};
+use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
@@ -134,10 +134,6 @@ impl<'a> JobSpecs<'a> {
         (project, agents): (Option<&Project>, &Agents),
         assignment: &Assignment,
     ) -> Result<AgentWork, SpecError> {
-        let Some(setup) = agent_setup(worker) else {
-            let reason = format!("the agent `{}` is not known", worker.agent);
-            return Err(SpecError::Impossible(reason));
-        };
         let briefing =
             self.briefing(stored, Some(worker), (project, agents), assignment, role_of(stored))?;
         let prompts = prompts_of(project);
@@ -168,7 +164,7 @@ impl<'a> JobSpecs<'a> {
             expects: expects(stored),
             commit_message: commit_message(&stored.task),
             evaluator,
-            setup,
+            setup: worker.agent.clone(),
             checks: briefing.checks,
         })
     }
@@ -416,7 +412,7 @@ pub(super) fn expects(stored: &Stored) -> Deliverable {
 /// The latest run whose session this worker can resume: of the same agent, on this node.
 fn resumable<'p>(earlier: &[&'p PastRun], worker: &WorkerSetup, node: &str) -> Option<&'p PastRun> {
     let last = earlier.last()?;
-    let same = last.agent.as_deref() == Some(worker.agent.as_str())
+    let same = last.agent.as_deref() == Some(worker.agent.kind.as_str())
         && last.node.as_deref() == Some(node)
         && !matches!(last.class, Some(FailureClass::Session | FailureClass::ModelLoop));
     (same && last.session.is_some()).then_some(*last)

@@ -301,7 +301,7 @@ impl<'a> PanelHandler<'a> {
                 task: review.task.id.to_string(),
                 worker: run.map(|run| run.worker.clone()),
                 agent: run.and_then(|run| run.agent.clone()),
-                model: setup.and_then(|setup| setup.model.clone()),
+                model: setup.and_then(|setup| setup.agent.model.clone()),
             });
         }
         Ok(verdicts)

@@ -157,7 +157,7 @@ impl<'a> RunEnds<'a> {
             class: classification.class,
             signature: classification.signature.clone(),
             session: reading.and_then(|reading| reading.session.clone()),
-            agent: worker.map(|setup| setup.agent.clone()),
+            agent: worker.map(|setup| setup.agent.kind.to_string()),
             head: receipt.evidence.as_ref().map(|found| found.head.clone()),
             level: Some(classification.level),
             input_tokens: reading.map_or(0, |reading| reading.input_tokens),

@@ -23,7 +23,6 @@ use super::job::JobSpecs;
 use super::project::Settings;
 use super::signals::discard_early_signals;
 use super::turn::Turn;
-use super::workers::agent_setup;
 use super::{Engine, ManualStep, Result};
 use crate::config::WorkerSetup;
 use crate::exec::agent::interactive;
@@ -273,7 +272,7 @@ impl<'a> Steps<'a> {
         let able = |setup: &&WorkerSetup| setup.worker.capabilities.contains(&step.spec.role);
         let workers = || self.workers.iter().filter(fits);
         let setup = workers().find(able).or_else(|| workers().next())?;
-        interactive(&agent_setup(setup)?)
+        interactive(&setup.agent)
     }
 
     /// All feedback of the step's gate, the oldest first. Every failure has its feedback, even one

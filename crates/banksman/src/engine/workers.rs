@@ -9,7 +9,6 @@ use banksman_core::time::Instant;
 use super::job::prompts_of;
 use super::{Project, Result, prompt};
 use crate::config::{Agents, WorkerSetup};
-use crate::exec::agent::{AgentKind, AgentSetup};
 use crate::exec::job::{Evaluator, StepJudge, Verification};
 use crate::prompts::{PromptError, Prompts};
 use crate::store::{Store, Stored};
@@ -28,19 +27,6 @@ pub(super) fn find<'w>(workers: &'w [WorkerSetup], name: &str) -> Option<&'w Wor
     workers.iter().find(|setup| setup.worker.name == name)
 }
 
-pub(super) fn agent_setup(worker: &WorkerSetup) -> Option<AgentSetup> {
-    let kind = AgentKind::ALL.into_iter().find(|kind| kind.as_str() == worker.agent)?;
-    let provider = kind.adapter().provider_variables.iter().map(|name| (*name).to_owned());
-    Some(AgentSetup {
-        kind,
-        command: worker.command.clone(),
-        model: worker.model.clone(),
-        env: worker.env.clone(),
-        // Only this worker's agent gets them.
-        pass: provider.chain(worker.pass.iter().cloned()).collect(),
-    })
-}
-
 /// The evaluator of a run. Without a worker that the settings name, only a criterion in prose has
 /// one, because nothing else could tell whether it is met.
 pub(super) fn evaluator_of_run(
@@ -52,7 +38,7 @@ pub(super) fn evaluator_of_run(
 ) -> Result<Option<Evaluator>, PromptError> {
     let judge = || checks.criterion.as_ref().and_then(|_| judge_beside(workers, Some(doer)));
     let worker = named_evaluator(workers, agents).or_else(judge);
-    worker.map_or(Ok(None), |worker| evaluator(worker, agents, prompts))
+    worker.map(|worker| evaluator(worker, agents, prompts)).transpose()
 }
 
 /// The judge of a step that no run has done. None without a criterion in prose: then the facts
@@ -67,7 +53,7 @@ pub(super) fn judge_of_manual_step(
     let judge = || named_evaluator(workers, agents).or_else(|| judge_beside(workers, None));
     let worker = checks.criterion.as_ref().and_then(|_| judge());
     let prompts = prompts_of(Some(project));
-    let evaluator = worker.map_or(Ok(None), |worker| evaluator(worker, agents, &prompts))?;
+    let evaluator = worker.map(|worker| evaluator(worker, agents, &prompts)).transpose()?;
     let said = stored.text(Field::Note).unwrap_or_default().to_owned();
     Ok(evaluator.map(|evaluator| Box::new(StepJudge { evaluator, said })))
 }
@@ -88,13 +74,12 @@ fn judge_beside<'w>(
     workers.iter().filter(may_judge).min_by_key(is_doer)
 }
 
-/// None where the worker's agent is not known.
 fn evaluator(
     worker: &WorkerSetup,
     agents: &Agents,
     prompts: &Prompts,
-) -> Result<Option<Evaluator>, PromptError> {
-    let Some(setup) = agent_setup(worker) else { return Ok(None) };
+) -> Result<Evaluator, PromptError> {
     let prompt = prompt::evaluator(prompts)?.text;
-    Ok(Some(Evaluator { setup, prompt, timeout_ms: agents.evaluator_timeout.0 }))
+    let timeout_ms = agents.evaluator_timeout.0;
+    Ok(Evaluator { setup: worker.agent.clone(), prompt, timeout_ms })
 }

@@ -4,6 +4,7 @@
 //! of its own that feed it something bad. Here the rules meet the real tree. A failure names file,
 //! line and rule. Nothing here changes a file.
 
+mod agents;
 mod contract;
 mod dependencies;
 mod documents;
@@ -109,6 +110,11 @@ fn no_short_cuts() {
 #[test]
 fn names_of_the_contract_are_typed() {
     check(contract::spelled);
+}
+
+#[test]
+fn names_of_agents_stand_in_one_table() {
+    check(agents::spelled);
 }
 
 #[test]

@@ -67,8 +67,10 @@ pub(super) fn tags_of(
 /// The worker whose name, model or agent this is; of several, rather one that did not do the work,
 /// and the cheapest.
 fn player(model: &str, last: Option<&str>, here: &[WorkerSetup], workers: &[Worker]) -> String {
-    let runs_it =
-        |setup: &&WorkerSetup| setup.model.as_deref() == Some(model) || setup.agent == model;
+    let runs_it = |setup: &&WorkerSetup| {
+        let agent = &setup.agent;
+        agent.model.as_deref() == Some(model) || agent.kind.as_str() == model
+    };
     let mut named: Vec<&Worker> = workers.iter().filter(|one| one.name == model).collect();
     if named.is_empty() {
         let setups = here.iter().filter(runs_it).map(|setup| &setup.worker);

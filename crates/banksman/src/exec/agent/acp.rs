@@ -27,6 +27,7 @@ const FILES_VARIABLE: &str = "BANKSMAN_ACP_FILES";
 const MAX_PENDING: usize = 16;
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: None,
     launch,
     reader: |_| Box::new(Stream::default()),
     interactive: None,

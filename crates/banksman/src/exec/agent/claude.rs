@@ -23,6 +23,7 @@ const RETRIES: &str = "3";
 const MCP_FILE: &str = "mcp.json";
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: Some("claude"),
     launch,
     reader: |before| Box::new(Stream { before, ..Stream::default() }),
     interactive: Some(&[]),
@@ -39,7 +40,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// The prompt goes through standard input: there it can have any size and begin with a dash, and it
 /// does not appear in the process list.
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let (program, mut args) = super::program(setup, "claude");
+    let (program, mut args) = super::program(setup);
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
     args.extend(fixed.map(str::to_owned));
     args.push("--dangerously-skip-permissions".to_owned());

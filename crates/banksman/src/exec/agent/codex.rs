@@ -22,6 +22,7 @@ const SCHEMA_FILE: &str = "schema.json";
 const MAX_CHANGES: usize = 100;
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: Some("codex"),
     launch,
     reader: |before| Box::new(Stream { before, ..Stream::default() }),
     interactive: Some(&[]),
@@ -32,7 +33,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// The options go before `resume`, which does not accept all of them. The prompt goes through
 /// standard input.
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let (program, mut args) = super::program(setup, "codex");
+    let (program, mut args) = super::program(setup);
     // Without the last three options Codex contacts other servers first and takes seconds to start.
     let fixed = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox \
                  -c analytics.enabled=false --disable plugins --disable apps";

@@ -23,6 +23,7 @@ const MCP_FILE: &str = "mcp.json";
 const REPORTS: usize = 100;
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: None,
     launch,
     reader: |_| Box::new(Stream::default()),
     interactive: None,
@@ -32,7 +33,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 /// The prompt goes to standard input and replaces `{prompt}` in the command.
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let (program, args) = super::program(setup, "true");
+    let (program, args) = super::program(setup);
     let session = request.session.clone().unwrap_or_default();
     let model = setup.model.clone().unwrap_or_default();
     // Replaced last, so that placeholders inside the prompt stay as they are.

@@ -34,6 +34,7 @@ const GIVE_UP_AT: u32 = ATTEMPTS;
 const NEED_APPROVAL: [&str; 4] = ["run_shell_command", "write_file", "replace", "web_fetch"];
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: Some("gemini"),
     launch,
     reader: |_| Box::new(Stream::default()),
     interactive: Some(&["--prompt-interactive"]),
@@ -44,7 +45,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// The prompt goes through standard input: there it can be long and begin with a dash, and it does
 /// not appear in the process list.
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let (program, mut args) = super::program(setup, "gemini");
+    let (program, mut args) = super::program(setup);
     let fixed = ["--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust"];
     args.extend(fixed.map(str::to_owned));
     add_options(&mut args, [("--model", &setup.model), ("--resume", &request.session)]);

@@ -20,6 +20,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use banksman_core::closed::closed;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::policy::{Action, PolicyGuard};
 use banksman_core::receipt::{AgentReport, FaultKind, ProcessExit, StreamSummary, Terminal};
@@ -32,6 +33,8 @@ pub use actions::can_change;
 /// What Banksman needs to know about an agent. Each agent's file has one, and `adapters!` lists
 /// them.
 pub struct Adapter {
+    /// The agent's own program. Where it is found, it becomes a worker if none is configured.
+    pub program: Option<&'static str>,
     /// The program that runs this agent on a request.
     launch: fn(&AgentSetup, &AgentRequest) -> Launch,
     /// A reader for one run. The argument is what the session had used when the run began, for
@@ -45,26 +48,17 @@ pub struct Adapter {
     pub provider_variables: &'static [&'static str],
 }
 
-/// Makes [`AgentKind`] from the table of adapters. An agent's name is that of its module.
+/// Makes [`AgentKind`] from the table of adapters.
 macro_rules! adapters {
-    ($($kind:ident => $module:ident,)+) => {
-        /// The agents that Banksman has an adapter for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        pub enum AgentKind {
-            $($kind,)+
+    ($($kind:ident = $name:literal: $module:ident,)+) => {
+        closed! {
+            /// The agents that Banksman has an adapter for.
+            pub enum AgentKind {
+                $($kind = $name,)+
+            }
         }
 
         impl AgentKind {
-            pub const ALL: [Self; [$(stringify!($kind)),+].len()] = [$(Self::$kind),+];
-
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$kind => stringify!($module),)+
-                }
-            }
-
             #[must_use]
             pub fn adapter(self) -> &'static Adapter {
                 match self {
@@ -76,16 +70,16 @@ macro_rules! adapters {
 }
 
 adapters! {
-    Claude => claude,
-    Codex => codex,
-    Opencode => opencode,
-    Gemini => gemini,
-    Acp => acp,
-    Command => command,
+    Claude = "claude": claude,
+    Codex = "codex": codex,
+    Gemini = "gemini": gemini,
+    Opencode = "opencode": opencode,
+    Acp = "acp": acp,
+    Command = "command": command,
 }
 
 /// The agent of a worker; the same for all its runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetup {
     pub kind: AgentKind,
     /// The program and its fixed arguments; the adapter's flags follow.
@@ -120,7 +114,7 @@ pub struct AgentRequest {
 #[must_use]
 pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     let flags = setup.kind.adapter().interactive?;
-    let (program, mut words) = program(setup, setup.kind.as_str());
+    let (program, mut words) = program(setup);
     words.insert(0, program);
     words.extend(flags.iter().map(|flag| (*flag).to_owned()));
     Some(words)
@@ -258,10 +252,10 @@ pub fn outcome_of(summary: &StreamSummary, exit: ProcessExit) -> Outcome {
 }
 
 /// A worker's program and its fixed arguments.
-fn program(setup: &AgentSetup, default: &str) -> (String, Vec<String>) {
+fn program(setup: &AgentSetup) -> (String, Vec<String>) {
     match setup.command.split_first() {
         Some((program, args)) => (program.clone(), args.to_vec()),
-        None => (default.to_owned(), Vec::new()),
+        None => (setup.kind.adapter().program.unwrap_or("true").to_owned(), Vec::new()),
     }
 }
 

@@ -26,6 +26,7 @@ const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 const TITLE: &str = "banksman";
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    program: Some("opencode"),
     launch,
     reader: |_| Box::new(Stream::default()),
     interactive: Some(&["--prompt"]),
@@ -34,7 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 };
 
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let (program, mut args) = super::program(setup, "opencode");
+    let (program, mut args) = super::program(setup);
     args.extend(["run", "--format", "json", "--auto", "--title", TITLE].map(str::to_owned));
     // opencode rejects an option that is given twice.
     if !args.iter().any(|arg| arg == "--print-logs" || arg.starts_with("--log-level")) {

@@ -100,9 +100,9 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
     harness.script("r1.2", "run until [ -f \"$YARD/go\" ]; do sleep 0.05; done\nwrite work-t1 x\ncommit x\nsuccess x\n");
     let mut driver = Driver::of(harness.root(), PATIENCE);
     let like = driver.terms.workers.iter().find(|setup| setup.worker.name == "scripted");
-    let command = like.expect("a worker").command.clone();
+    let command = like.expect("a worker").agent.command.clone();
     let other = driver.terms.workers.iter_mut().find(|setup| setup.worker.name == "other");
-    other.expect("a worker").command = command;
+    other.expect("a worker").agent.command = command;
     let told = driver.turn_until("the account rests", |store| {
         store.accounts().expect("accounts").iter().any(|(_, row)| row.paused_until.is_some())
     });

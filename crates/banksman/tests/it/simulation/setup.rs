@@ -257,7 +257,7 @@ impl Rules {
 }
 
 pub(super) fn worker(name: &str, agent: &str, account: &str, can: &[&str]) -> WorkerSetup {
-    let mut setup = WorkerSetup::of(name, agent);
+    let mut setup = WorkerSetup::of(name, agent.parse().unwrap());
     setup.worker.account = account.to_owned();
     setup.worker.capabilities = can.iter().map(|word| (*word).to_owned()).collect();
     setup.worker.max_concurrent = 2;

@@ -10,13 +10,16 @@ const PROGRAM: &str = "crates/banksman/src/";
 /// The name under which the table speaks of the other crate.
 const CORE: &str = "core";
 
-/// A module and what it may use. `store::query` allows that part of `store` only.
+/// A module and what it may use. `store::query` allows that part of `store` only. A part with a row
+/// of its own may use only itself of its module.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("prompts", &[CORE]),
-    ("config", &[CORE, "prompts"]),
+    ("config", &[CORE, "prompts", "exec::agent"]),
     ("clock", &[CORE]),
     ("store", &[CORE]),
     ("exec", &[CORE, "config", "clock"]),
+    // The settings name agents, so that adapters must not see the settings.
+    ("exec::agent", &[CORE]),
     (
         "ops",
         &[
@@ -108,6 +111,9 @@ pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
     }
     let module = module_path(inside);
     let owner = module.first().map_or("main", String::as_str);
+    let part = module.get(..2).map(|part| part.join("::"));
+    let part = part.filter(|part| MAY_USE.iter().any(|(name, _)| name == part));
+    let owner = part.as_deref().unwrap_or(owner);
     let Some((_, may_use)) = MAY_USE.iter().find(|(name, _)| *name == owner) else {
         return vec![file.violation(
             0,
@@ -119,7 +125,7 @@ pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
     production
         .filter_map(|mention| Some((mention.offset, target(&module, &mention.segments)?)))
         .filter(|(_, target)| {
-            is_module(&target[0]) && target[0] != owner && !is_allowed(may_use, target)
+            is_module(&target[0]) && !is_allowed(&[owner], target) && !is_allowed(may_use, target)
         })
         .map(|(offset, target)| {
             file.violation(offset, RULE, format!("`{owner}` may not use `{}`", target.join("::")))
@@ -189,6 +195,15 @@ fn a_part_of_a_module_may_be_allowed_alone() {
     assert_eq!(found(violations, path, "use crate::store::query::Page;"), [""; 0]);
     assert_eq!(found(violations, path, "use crate::store::{query::Page, apply::apply};").len(), 1);
     assert_eq!(found(violations, path, "use crate::store;").len(), 1);
+}
+
+#[test]
+fn a_part_with_a_row_of_its_own_does_not_see_its_module() {
+    let path = "crates/banksman/src/exec/agent/acp_client/link.rs";
+    assert_eq!(found(violations, path, "use crate::exec::agent::text;"), [""; 0]);
+    assert_eq!(found(violations, path, "use super::failed;\nuse banksman_core::ids;"), [""; 0]);
+    assert_eq!(found(violations, path, "use crate::exec::process::Program;").len(), 1);
+    assert_eq!(found(violations, path, "use crate::config::Config;").len(), 1);
 }
 
 #[test]
