@@ -23,6 +23,7 @@ use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
 use crate::engine::wake::{WakeReason, Waker};
+use crate::exec::process::PlainRunner;
 use crate::exec::scratch;
 use crate::ops::Session;
 use crate::ops::library::Library;
@@ -156,7 +157,8 @@ fn create_files(folder: &Path) -> Result<PathBuf> {
         fs::write(&path, text).map_err(Failure::file("create", &path))?;
     }
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-    let created = scratch::repository(&repo, "The library and tests that fail", &env);
+    let created =
+        scratch::repository(&mut PlainRunner { env }, &repo, "The library and tests that fail");
     created.map_err(|error| {
         Failure::input(
             format!("failed to create a git repository: {error}"),

@@ -422,8 +422,8 @@ fn open_windows(context: &Context, runtime: &Runtime, pulse: &TurnReport) {
     }
     for step in &pulse.manual_steps {
         let command = ["sh", "-c", step.command.as_str()].map(str::to_owned);
-        let env = window::environment();
-        let opened = window::open(host, &mut PlainRunner, &step.name, &command, &step.folder, &env);
+        let mut runner = PlainRunner { env: window::environment() };
+        let opened = window::open(host, &mut runner, &step.name, &command, &step.folder);
         if let Err(error) = opened {
             context.out.say(&format!("failed to open a window for {}: {error}", step.name));
         }

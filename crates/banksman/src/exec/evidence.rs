@@ -5,7 +5,7 @@
 
 mod proof;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -36,9 +36,8 @@ pub fn gather(
     prepared: &Prepared,
     checks: &Verification,
     commit_message: Option<&str>,
-    env: &BTreeMap<String, String>,
 ) -> Result<Evidence, RunError> {
-    let pool = WorktreePool::of(workspace, env)?;
+    let pool = WorktreePool::of(workspace)?;
     let worktree = workspace.worktree.as_path();
     let record = check_worktree(&pool, worktree)?;
     let mut evidence = Evidence {
@@ -47,7 +46,7 @@ pub fn gather(
         notes: prepared.notes.clone(),
         ..Evidence::default()
     };
-    let mut git = pool.git_in(runner, worktree);
+    let mut git = Git::at(runner, worktree);
     let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence.notes)?;
     let mut changes = git.changes(&prepared.base, &state.head)?;
     evidence.was_dirty = !state.status.is_clean();
@@ -70,7 +69,7 @@ pub fn gather(
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
     if is_allowed && is_due && !state.is_away && !checks.commands.is_empty() {
-        let proof = run_checks(runner, worktree, checks, env)?;
+        let proof = run_checks(runner, worktree, checks)?;
         evidence.checks = proof.checks;
         evidence.notes.extend(proof.notes);
     }

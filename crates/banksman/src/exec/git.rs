@@ -127,8 +127,8 @@ pub enum MergeTree {
 }
 
 impl<'a> Git<'a> {
-    pub fn at(runner: &'a mut dyn Runner, folder: &Path, env: &BTreeMap<String, String>) -> Self {
-        let mut env = env.clone();
+    pub fn at(runner: &'a mut dyn Runner, folder: &Path) -> Self {
+        let mut env = runner.env().clone();
         env.retain(|name, _| !REMOVED_VARIABLES.contains(&name.as_str()));
         env.extend(
             SET_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),

@@ -4,13 +4,12 @@
 //! tree. A checkout of the base moves with it, or nothing moves. If a commit is given, only that
 //! commit is merged and nothing after it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use banksman_core::receipt::{CheckResult, MergeReport};
 
 use super::evidence::run_checks;
-use super::git::{CheckoutTarget, MergeTree, message_of};
+use super::git::{CheckoutTarget, Git, MergeTree, message_of};
 use super::job::{Verification, Workspace};
 use super::process::{Output, RunError, Runner};
 use super::worktree::pool::WorktreePool;
@@ -27,9 +26,8 @@ pub fn merge(
     checks: &Verification,
     message: &str,
     commit: Option<&str>,
-    env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
-    let pool = WorktreePool::of(workspace, env)?;
+    let pool = WorktreePool::of(workspace)?;
     let mut queue = None;
     for round in 0..ROUNDS {
         if round > 0 && queue.is_none() {
@@ -37,7 +35,7 @@ pub fn merge(
             // repeatedly. The queue is only advisory: the base moves by compare-and-swap with or
             // without it.
             let lock = lock::lock_of_merges(pool.spare, &pool.common);
-            if let Ok(queue_lock) = lock::acquire(runner, &lock, pool.env) {
+            if let Ok(queue_lock) = lock::acquire(runner, &lock) {
                 queue = Some(queue_lock);
             }
         }
@@ -79,9 +77,8 @@ pub fn find(
     runner: &mut dyn Runner,
     workspace: &Workspace,
     commit: Option<&str>,
-    env: &BTreeMap<String, String>,
 ) -> Result<MergeReport, RunError> {
-    let pool = WorktreePool::of(workspace, env)?;
+    let pool = WorktreePool::of(workspace)?;
     let mut git = pool.git(runner);
     let base = tip(git.commit_of(&branch_ref(&workspace.base))?, &workspace.base)?;
     let work = match commit {
@@ -115,18 +112,18 @@ fn failed_check(
         return Ok(None);
     }
     let path = pool.spare.join("merging").join(names::hash_of(&workspace.worktree));
-    let _held = lock::acquire(runner, &lock::lock_of_worktree(pool.spare, &path), pool.env)?;
+    let _held = lock::acquire(runner, &lock::lock_of_worktree(pool.spare, &path))?;
     if pool.inspect(&path)? != WorktreeState::Free {
         pool.discard(runner, &path)?;
     }
     let record = pool.obtain(runner, &path, CheckoutTarget::Commit(head))?;
     if let Some(command) = &workspace.setup
-        && let Some(output) = set_up(runner, command, &path, &record, pool.env)?
+        && let Some(output) = set_up(runner, command, &path, &record)?
     {
         pool.retire(runner, &path, &record, head)?;
         return Ok(Some(check_of(command, head, &output)));
     }
-    let proof = run_checks(runner, &path, checks, pool.env)?;
+    let proof = run_checks(runner, &path, checks)?;
     let holds = proof.all_passed(checks);
     pool.retire(runner, &path, &record, head)?;
     if holds {
@@ -165,7 +162,7 @@ fn update_base(
     new: &str,
 ) -> Result<BaseUpdate, RunError> {
     let lock = lock::lock_of_repository(pool.spare, &pool.common);
-    let _held = lock::acquire(runner, &lock, pool.env)?;
+    let _held = lock::acquire(runner, &lock)?;
     let name = branch_ref(&workspace.base);
     let mut git = pool.git(runner);
     let is_here = |path: &Path| path.symlink_metadata().is_ok();
@@ -194,7 +191,7 @@ fn update_base(
         return Ok(BaseUpdate::Moved);
     }
     // Moves files and branch together or not at all, and only forward.
-    let output = fast_forward(runner, pool, &checkout.path, new)?;
+    let output = fast_forward(runner, &checkout.path, new)?;
     let now = pool.git(runner).commit_of(&name)?;
     if now.as_deref() == Some(new) {
         return Ok(BaseUpdate::Done);
@@ -216,18 +213,17 @@ fn update_base(
 /// no fault of the work: it is waited for, and reported as a failure of the merge if it stays.
 fn fast_forward(
     runner: &mut dyn Runner,
-    pool: &WorktreePool<'_>,
     checkout: &Path,
     commit: &str,
 ) -> Result<Output, RunError> {
     let mut last = String::new();
     for _ in 0..LOCKED_TRIES {
-        let output = pool.git_in(runner, checkout).fast_forward(commit)?;
+        let output = Git::at(runner, checkout).fast_forward(commit)?;
         last = message_of(&output);
         if output.ok() || !last.contains(".lock': File exists") {
             return Ok(output);
         }
-        lock::pause(runner, pool.env)?;
+        lock::pause(runner)?;
     }
     let what = format!("updating the checkout `{}`", checkout.display());
     Err(RunError::Failed { what, detail: format!("another git has locked it: {last}") })

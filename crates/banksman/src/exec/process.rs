@@ -98,14 +98,22 @@ pub enum RunError {
 
 /// Runs programs. A keeper's runner keeps renewing the lease and watching the limits meanwhile.
 pub trait Runner {
+    /// The environment of what it runs.
+    fn env(&self) -> &BTreeMap<String, String>;
     fn run(&mut self, program: &Program) -> Result<Output, RunError>;
 }
 
 /// A runner that does nothing else: it waits, reads, and kills the program's group on timeout.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PlainRunner;
+#[derive(Debug, Clone, Default)]
+pub struct PlainRunner {
+    pub env: BTreeMap<String, String>,
+}
 
 impl Runner for PlainRunner {
+    fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         let began = Instant::now();
         let mut child = Child::start(program)

@@ -1,16 +1,11 @@
 //! Creates a repository from scratch, for the demo.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::process::{PlainRunner, Program, RunError, Runner};
+use super::process::{Program, RunError, Runner};
 
-/// Makes a repository of a folder's files, with one commit on `main`. `env` needs a PATH.
-pub fn repository(
-    folder: &Path,
-    message: &str,
-    env: &BTreeMap<String, String>,
-) -> Result<(), RunError> {
+/// Makes a repository of a folder's files, with one commit on `main`.
+pub fn repository(runner: &mut dyn Runner, folder: &Path, message: &str) -> Result<(), RunError> {
     let identity = ["-c", "user.name=Banksman", "-c", "user.email=banksman@localhost"];
     let commit = [&identity[..], &["commit", "--quiet", "--message", message]].concat();
     let commands = [
@@ -22,8 +17,8 @@ pub fn repository(
         &["config", "user.email", "agent@localhost"],
     ];
     for args in commands {
-        let program = Program::new("git", args.iter().copied(), folder, env);
-        let output = PlainRunner.run(&program)?;
+        let program = Program::new("git", args.iter().copied(), folder, runner.env());
+        let output = runner.run(&program)?;
         if !output.ok() {
             let what = format!("`git {}`", args.join(" "));
             return Err(RunError::Failed { what, detail: output.stderr.trim().to_owned() });

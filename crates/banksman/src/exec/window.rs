@@ -62,10 +62,9 @@ pub fn open(
     name: &str,
     command: &[String],
     folder: &Path,
-    env: &BTreeMap<String, String>,
 ) -> Result<(), RunError> {
     let args = arguments(screen, name, command, folder);
-    let program = Program::new(screen.as_str(), args, folder, env);
+    let program = Program::new(screen.as_str(), args, folder, runner.env());
     let output = runner.run(&program)?;
     if output.ok() {
         return Ok(());

@@ -16,7 +16,6 @@ mod recover;
 pub mod removal;
 pub mod rescue;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,15 +74,11 @@ impl From<NotPrepared> for EndCause {
 
 /// Prepares the worktree: creates or takes it over, checks out its branch, rebases it if its base
 /// has moved and nothing prevents that, and sets it up.
-pub fn prepare(
-    runner: &mut dyn Runner,
-    workspace: &Workspace,
-    env: &BTreeMap<String, String>,
-) -> Result<Prepared, NotPrepared> {
+pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
     check_names(workspace)?;
     let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
-    let held = lock::acquire(runner, &lock, env)?;
-    let mut job = WorktreeJob::new(runner, workspace, env)?;
+    let held = lock::acquire(runner, &lock)?;
+    let mut job = WorktreeJob::new(runner, workspace)?;
     let branches = job.resolve_branches()?;
 
     job.clear_locks(None)?;
@@ -125,8 +120,7 @@ pub fn prepare(
     }
     let (base, head) = ready?;
     if let Some(command) = &workspace.setup
-        && let Some(output) =
-            set_up(job.runner, command, &workspace.worktree, &checkout.record, env)?
+        && let Some(output) = set_up(job.runner, command, &workspace.worktree, &checkout.record)?
     {
         return Err(setup_failed(command, &output));
     }
@@ -143,18 +137,14 @@ struct WorktreeJob<'a> {
 }
 
 impl<'a> WorktreeJob<'a> {
-    fn new(
-        runner: &'a mut dyn Runner,
-        workspace: &'a Workspace,
-        env: &'a BTreeMap<String, String>,
-    ) -> Result<Self, RunError> {
-        let pool = WorktreePool::of(workspace, env)?;
+    fn new(runner: &'a mut dyn Runner, workspace: &'a Workspace) -> Result<Self, RunError> {
+        let pool = WorktreePool::of(workspace)?;
         Ok(Self { runner, pool, workspace, notes: Vec::new() })
     }
 
     /// git in the worktree.
     fn git(&mut self) -> Git<'_> {
-        self.pool.git_in(self.runner, &self.workspace.worktree)
+        Git::at(self.runner, &self.workspace.worktree)
     }
 
     /// git in the repository.
@@ -352,13 +342,12 @@ pub(in crate::exec) fn set_up(
     command: &str,
     worktree: &Path,
     record: &Path,
-    env: &BTreeMap<String, String>,
 ) -> Result<Option<Output>, RunError> {
     let marker = record.join(SET_UP);
     if fs::read_to_string(&marker).is_ok_and(|done| done == command) {
         return Ok(None);
     }
-    let output = runner.run(&shell(command, worktree, env, SET_UP_TIME, SET_UP_BYTES))?;
+    let output = run_shell(runner, command, worktree, SET_UP_TIME, SET_UP_BYTES)?;
     if !output.ok() {
         return Ok(Some(output));
     }
@@ -372,13 +361,14 @@ fn setup_failed(command: &str, output: &Output) -> NotPrepared {
     NotPrepared { class: PrepareFault::Setup, detail }
 }
 
-/// A user's command, run by `sh`.
-pub(in crate::exec) fn shell(
+/// Runs a user's command with `sh`.
+pub(in crate::exec) fn run_shell(
+    runner: &mut dyn Runner,
     command: &str,
     folder: &Path,
-    env: &BTreeMap<String, String>,
     timeout: Duration,
     keep: usize,
-) -> Program {
-    Program { timeout, keep, ..Program::new("sh", ["-c", command], folder, env) }
+) -> Result<Output, RunError> {
+    let program = Program::new("sh", ["-c", command], folder, runner.env());
+    runner.run(&Program { timeout, keep, ..program })
 }

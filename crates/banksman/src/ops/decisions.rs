@@ -375,6 +375,6 @@ pub fn snooze(
 /// The changes of a commit since its merge base with `base`, for people.
 pub fn changes(folder: &Path, base: &str, head: &str) -> Result<String, OpsError> {
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-    let diff = Git::at(&mut PlainRunner, folder, &env).diff(base, head);
+    let diff = Git::at(&mut PlainRunner { env }, folder).diff(base, head);
     diff.map_err(|error| OpsError::input(error.to_string(), CHECK_PATH))
 }

@@ -1,6 +1,5 @@
 //! Runs the commands that verify the work, on exactly the commit in question.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use banksman_core::receipt::{CheckResult, ProcessExit};
 use crate::exec::git::Git;
 use crate::exec::job::Verification;
 use crate::exec::process::{RunError, Runner};
-use crate::exec::worktree::shell;
+use crate::exec::worktree::run_shell;
 
 /// The results of the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,16 +34,15 @@ pub fn run_checks(
     runner: &mut dyn Runner,
     worktree: &Path,
     checks: &Verification,
-    env: &BTreeMap<String, String>,
 ) -> Result<CheckProof, RunError> {
     let mut proof = CheckProof::default();
-    let status = Git::at(runner, worktree, env).status()?;
+    let status = Git::at(runner, worktree).status()?;
     let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
         proof.notes.push("the checks did not run because there are uncommitted files".to_owned());
         return Ok(proof);
     };
     for command in &checks.commands {
-        let check = run_one(runner, worktree, (command, checks.timeout_ms), head, env)?;
+        let check = run_one(runner, worktree, (command, checks.timeout_ms), head)?;
         let has_passed = check.passed();
         proof.checks.push(check);
         if !has_passed {
@@ -52,7 +50,7 @@ pub fn run_checks(
         }
     }
     // The next attempt would take files that the checks left for work. There were none before.
-    Git::at(runner, worktree, env).clean_untracked()?;
+    Git::at(runner, worktree).clean_untracked()?;
     Ok(proof)
 }
 
@@ -61,16 +59,15 @@ fn run_one(
     worktree: &Path,
     (command, timeout_ms): (&str, i64),
     head: &str,
-    env: &BTreeMap<String, String>,
 ) -> Result<CheckResult, RunError> {
     let mut check = CheckResult {
         head: head.to_owned(),
-        ..run_command(runner, worktree, (command, timeout_ms), env)?
+        ..run_command(runner, worktree, (command, timeout_ms))?
     };
     if !check.passed() {
         return Ok(check);
     }
-    let mut git = Git::at(runner, worktree, env);
+    let mut git = Git::at(runner, worktree);
     if git.commit_of("HEAD")?.as_deref() != Some(head) {
         mark_failed(&mut check, "it moved the head, so it proves nothing about the commit");
     } else if git.has_tracked_changes()? {
@@ -84,12 +81,11 @@ pub fn run_command(
     runner: &mut dyn Runner,
     folder: &Path,
     (command, timeout_ms): (&str, i64),
-    env: &BTreeMap<String, String>,
 ) -> Result<CheckResult, RunError> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
     // One stream for both, so that the tail keeps the order of the output.
     let one_stream = format!("exec 2>&1\n{command}");
-    let output = runner.run(&shell(&one_stream, folder, env, timeout, CHECK_TAIL_BYTES))?;
+    let output = run_shell(runner, &one_stream, folder, timeout, CHECK_TAIL_BYTES)?;
     let mut check = CheckResult {
         command: command.to_owned(),
         head: String::new(),

@@ -7,23 +7,18 @@ use banksman_core::receipt::{EndCause, Evidence};
 
 use super::super::evidence::run_command;
 use super::super::files;
-use super::super::job::{JobSpec, Verification};
+use super::super::job::Verification;
 use super::Keeper;
 use super::heartbeat::Stage;
 
 impl Keeper {
     /// Runs the commands only if no file is missing: otherwise they could not add anything.
-    pub(super) fn inspect(
-        &mut self,
-        plan: &JobSpec,
-        folder: &Path,
-        checks: &Verification,
-    ) -> Result<(), EndCause> {
+    pub(super) fn inspect(&mut self, folder: &Path, checks: &Verification) -> Result<(), EndCause> {
         self.confirm_lease()?;
         self.heartbeat.status.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
         for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
-            let check = run_command(self, folder, (command, checks.timeout_ms), &plan.env)?;
+            let check = run_command(self, folder, (command, checks.timeout_ms))?;
             let has_passed = check.passed();
             found.checks.push(check);
             if !has_passed {

@@ -1,5 +1,7 @@
 //! Runs git, set-up commands and checks to completion while the keeper's loop continues.
 
+use std::collections::BTreeMap;
+
 use banksman_core::receipt::EndCause;
 
 use super::super::process::child::{Child, Side};
@@ -9,6 +11,10 @@ use super::{Keeper, MARKER};
 use crate::clock;
 
 impl Runner for Keeper {
+    fn env(&self) -> &BTreeMap<String, String> {
+        &self.plan.env
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         if self.interrupt.is_some() {
             return Err(RunError::Interrupted);

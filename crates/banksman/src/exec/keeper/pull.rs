@@ -9,7 +9,7 @@ use banksman_core::failure::pr_link;
 use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 
 use super::super::git::{Git, PullRequest};
-use super::super::job::{JobSpec, Workspace};
+use super::super::job::Workspace;
 use super::super::process::RunError;
 use super::Keeper;
 use super::heartbeat::Stage;
@@ -33,23 +33,23 @@ impl Keeper {
     /// pull request.
     pub(super) fn check_pull_request(
         &mut self,
-        plan: &JobSpec,
+        place: Option<&Workspace>,
         evidence: &Evidence,
     ) -> Result<ObservedSignal, RunError> {
-        let branch = plan.workspace.as_ref().map_or("", |workspace| &workspace.branch);
+        let branch = place.map_or("", |workspace| &workspace.branch);
         let reading = self.receipt.reading.as_ref();
-        let named = pr_link(reading.map_or("", |reading| &reading.text), &plan.task, branch);
+        let named = pr_link(reading.map_or("", |reading| &reading.text), &self.plan.task, branch);
         let detail = format!("of a pull request for `{branch}`");
         let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
-        let Some(workspace) = &plan.workspace else { return Ok(seen(false, None)) };
+        let Some(workspace) = place else { return Ok(seen(false, None)) };
         let Some(remote) = &workspace.remote else { return Ok(seen(evidence.commits > 0, None)) };
         // The signal of an unsuccessful run does not matter.
         if evidence.commits == 0 || !is_success(reading) {
             return Ok(seen(false, None));
         }
-        let heads = self.own_heads(plan, workspace, evidence)?;
-        match self.published(plan, workspace, &heads, named.is_some())? {
-            Some(pull) => Ok(seen(true, Some(self.describe_pull(plan, workspace, &pull)))),
+        let heads = self.own_heads(workspace, evidence)?;
+        match self.published(workspace, &heads, named.is_some())? {
+            Some(pull) => Ok(seen(true, Some(self.describe_pull(workspace, &pull)))),
             None => {
                 let note = named.map(|link| {
                     format!("the agent named {link}, but `{remote}` shows no pull request with the newest commit")
@@ -63,13 +63,12 @@ impl Keeper {
     /// nobody has pushed.
     fn own_heads(
         &mut self,
-        plan: &JobSpec,
         workspace: &Workspace,
         evidence: &Evidence,
     ) -> Result<Vec<String>, RunError> {
         let mut heads = Vec::new();
         if let Some(ours) = &evidence.committed {
-            let mut git = Git::at(self, &workspace.repo, &plan.env);
+            let mut git = Git::at(self, &workspace.repo);
             heads.extend(git.commit_of(&format!("{ours}^"))?);
         }
         heads.push(evidence.head.clone());
@@ -79,7 +78,6 @@ impl Keeper {
 
     fn published(
         &mut self,
-        plan: &JobSpec,
         Workspace { repo, remote, base, branch, .. }: &Workspace,
         heads: &[String],
         is_named: bool,
@@ -88,7 +86,7 @@ impl Keeper {
         let retries = if is_named { PUBLISH_WAITS.len() } else { UNNAMED_RETRIES };
         let mut waits = PUBLISH_WAITS.into_iter().take(retries);
         loop {
-            let found = Git::at(self, repo, &plan.env).pull_request(remote, (base, branch), heads);
+            let found = Git::at(self, repo).pull_request(remote, (base, branch), heads);
             if matches!(&found, Ok(Some(_)) | Err(RunError::Interrupted))
                 || (!is_named && found.is_ok())
             {
@@ -105,34 +103,29 @@ impl Keeper {
     }
 
     /// The name and, if the remote's address gives one, the link of a pull request.
-    fn describe_pull(
-        &mut self,
-        plan: &JobSpec,
-        workspace: &Workspace,
-        pull: &PullRequest,
-    ) -> String {
+    fn describe_pull(&mut self, workspace: &Workspace, pull: &PullRequest) -> String {
         let remote = workspace.remote.as_deref().unwrap_or_default();
-        let link = Git::at(self, &workspace.repo, &plan.env).web_link(remote, pull);
+        let link = Git::at(self, &workspace.repo).web_link(remote, pull);
         let link = link.ok().flatten().map(|link| format!(" ({link})"));
         format!("pull request {}{}", pull.number, link.unwrap_or_default())
     }
 
     /// Checks once for a manual step, without a worktree.
-    pub(super) fn poll_pull_request(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
-        let workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
+    pub(super) fn poll_pull_request(&mut self, place: Option<&Workspace>) -> Result<(), EndCause> {
+        let workspace = place.ok_or_else(no_worktree)?;
         self.heartbeat.status.stage = Stage::Evidence;
-        self.receipt.evidence = Some(self.look_once(plan, workspace)?);
+        self.receipt.evidence = Some(self.look_once(workspace)?);
         Ok(())
     }
 
     /// The evidence's head is that of the pull request.
-    fn look_once(&mut self, plan: &JobSpec, workspace: &Workspace) -> Result<Evidence, RunError> {
+    fn look_once(&mut self, workspace: &Workspace) -> Result<Evidence, RunError> {
         let Workspace { repo, remote, base, branch, produces, .. } = workspace;
         let detail = format!("of a pull request for `{branch}`");
         let none = ObservedSignal { found: false, detail, note: None, failed: false };
         let unseen = Evidence { signal: Some(none.clone()), ..Evidence::default() };
         let Some(remote) = remote else { return Ok(unseen) };
-        let mut git = Git::at(self, repo, &plan.env);
+        let mut git = Git::at(self, repo);
         let local = |name: &String| format!("refs/heads/{name}");
         let Some(head) = git.commit_of(&local(branch))? else { return Ok(unseen) };
         let mut others: Vec<String> = produces.iter().map(local).collect();
@@ -145,7 +138,7 @@ impl Keeper {
         }
         let found = git.pull_request(remote, (base, branch), &[head])?;
         let Some(pull) = found else { return Ok(unseen) };
-        let note = Some(self.describe_pull(plan, workspace, &pull));
+        let note = Some(self.describe_pull(workspace, &pull));
         let signal = Some(ObservedSignal { found: true, note, ..none });
         Ok(Evidence { head: pull.commit, commits, signal, ..Evidence::default() })
     }

@@ -8,7 +8,7 @@ use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 use banksman_core::workflow::Signal;
 
 use super::super::git::Git;
-use super::super::job::{JobSpec, Verification, Workspace};
+use super::super::job::{Verification, Workspace};
 use super::super::mailbox::hide_from_git;
 use super::super::process::RunError;
 use super::super::worktree::pool::WorktreePool;
@@ -26,7 +26,6 @@ impl Keeper {
     /// so a failure to remove one is a fault.
     pub(super) fn clear_mailbox(
         &self,
-        plan: &JobSpec,
         checks: &Verification,
         folder: &Path,
     ) -> Result<(), EndCause> {
@@ -40,25 +39,24 @@ impl Keeper {
                 })?;
             }
         }
-        self.open_mailbox(plan, checks, folder)
+        self.open_mailbox(checks, folder)
     }
 
     /// Copies feedback and hides the mailbox from git, for agents and for people who do a step
     /// manually.
     pub(super) fn open_mailbox(
         &self,
-        plan: &JobSpec,
         checks: &Verification,
         folder: &Path,
     ) -> Result<(), EndCause> {
-        let (Some(workspace), Some(root)) = (&plan.workspace, &checks.mailbox) else {
+        let (Some(workspace), Some(root)) = (&self.plan.workspace, &checks.mailbox) else {
             return Ok(());
         };
         for note in mailbox::copy_feedback(root, folder, &workspace.retry) {
             eprintln!("{} {note}", clock::now());
         }
         // Banksman never commits the mailbox; this protects the agent's commits.
-        let pool = WorktreePool::of(workspace, &plan.env)?;
+        let pool = WorktreePool::of(workspace)?;
         if let Err(error) = hide_from_git(&pool.common) {
             eprintln!("{} failed to hide the mailbox from git: {error}", clock::now());
         }
@@ -129,7 +127,7 @@ impl Keeper {
     /// Checks the signals that are facts about the branch rather than files.
     pub(super) fn check_branch_signal(
         &mut self,
-        plan: &JobSpec,
+        place: Option<&Workspace>,
         checks: &Verification,
         evidence: &Evidence,
     ) -> Result<Option<ObservedSignal>, RunError> {
@@ -137,12 +135,11 @@ impl Keeper {
             None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => return Ok(None),
             Some(Signal::GitCommit { mark }) => {
                 let detail = format!("`{mark}` in the message of a commit");
-                let workspace = plan.workspace.as_ref();
-                let found = workspace.map(|place| self.is_marked(plan, place, mark, evidence));
+                let found = place.map(|workspace| self.is_marked(workspace, mark, evidence));
                 (found.transpose()?.unwrap_or(false), detail)
             }
             Some(Signal::PrCreation) => {
-                return self.check_pull_request(plan, evidence).map(Some);
+                return self.check_pull_request(place, evidence).map(Some);
             }
         };
         Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
@@ -152,12 +149,11 @@ impl Keeper {
     /// uncommitted files does not count.
     fn is_marked(
         &mut self,
-        plan: &JobSpec,
         workspace: &Workspace,
         mark: &str,
         evidence: &Evidence,
     ) -> Result<bool, RunError> {
-        let mut git = Git::at(self, &workspace.worktree, &plan.env);
+        let mut git = Git::at(self, &workspace.worktree);
         let marked = git.commits_mentioning(mark, &evidence.head_before, &evidence.head, 2)?;
         Ok(marked.iter().any(|commit| Some(commit) != evidence.committed.as_ref()))
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
-    AgentWork, Evaluator, JobSpec, JobWork, RunLimits, StepJudge, Verification, Workspace,
+    AgentWork, Evaluator, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
 use super::super::merge::{find, merge};
 use super::super::process::RunError;
@@ -48,18 +48,19 @@ impl Keeper {
     /// Does what the spec asks for. The receipt records everything that happens.
     pub(super) fn work(&mut self) {
         let plan = Rc::clone(&self.plan);
+        let place = plan.workspace.as_ref();
         let done = match &plan.work {
-            JobWork::Agent(work) => self.agent_work(&plan, work),
+            JobWork::Agent(work) => self.agent_work(place, work),
             JobWork::Check { checks, message, judge } => self
-                .check_work(&plan, checks, message.as_deref())
+                .check_work(place, checks, message.as_deref())
                 .and_then(|()| judge.as_ref().map_or(Ok(()), |judge| self.judge_step(judge))),
-            JobWork::Inspect { folder, checks } => self.inspect(&plan, folder, checks),
+            JobWork::Inspect { folder, checks } => self.inspect(folder, checks),
             JobWork::Merge { checks, message, commit } => {
-                self.merge_work(&plan, checks, message, commit.as_deref())
+                self.merge_work(place, checks, message, commit.as_deref())
             }
-            JobWork::FindMerge { commit } => self.find_merge(&plan, commit.as_deref()),
-            JobWork::CleanUp => self.clean_up(&plan),
-            JobWork::Look => self.poll_pull_request(&plan),
+            JobWork::FindMerge { commit } => self.find_merge(place, commit.as_deref()),
+            JobWork::CleanUp => place.map_or(Ok(()), |workspace| self.clean_up(workspace)),
+            JobWork::Look => self.poll_pull_request(place),
         };
         self.sweep();
         self.receipt.ended = match (done, &self.interrupt) {
@@ -75,14 +76,14 @@ impl Keeper {
     }
 
     /// `Err` is a premature end, as everywhere in this file.
-    fn agent_work(&mut self, plan: &JobSpec, work: &AgentWork) -> Result<(), EndCause> {
+    fn agent_work(&mut self, place: Option<&Workspace>, work: &AgentWork) -> Result<(), EndCause> {
         check_schema(work.ask.schema.as_ref())?;
-        let (folder, prepared) = self.prepare(plan)?;
+        let (folder, prepared) = self.prepare(place)?;
         self.write_json(TASK_FILE, &work.about)?;
         if let Some(guard) = &work.ask.guard {
             self.write_json(GUARD_FILE, guard)?;
         }
-        self.clear_mailbox(plan, &work.checks, &folder)?;
+        self.clear_mailbox(&work.checks, &folder)?;
         self.heartbeat.status.stage = Stage::Agent;
         let ended = self.run_turns(work, &folder);
         self.wall = None;
@@ -92,10 +93,10 @@ impl Keeper {
         self.check_interrupt()?;
         let succeeded = ended.is_ok() && is_success(self.receipt.reading.as_ref());
         self.heartbeat.status.stage = Stage::Evidence;
-        self.gather(plan, work, (&folder, prepared), succeeded)?;
+        self.gather(work, &folder, place.zip(prepared), succeeded)?;
         ended?;
         match &work.evaluator {
-            Some(evaluator) if is_inconclusive(plan, work, &self.receipt) => {
+            Some(evaluator) if self.is_inconclusive(work) => {
                 self.evaluate(evaluator, &evaluator_input(&self.receipt))
             }
             Some(_) | None => Ok(()),
@@ -112,26 +113,27 @@ impl Keeper {
     /// Gathers evidence. After an unsuccessful run it neither commits nor checks.
     fn gather(
         &mut self,
-        plan: &JobSpec,
         work: &AgentWork,
-        (folder, prepared): (&Path, Option<worktree::Prepared>),
+        folder: &Path,
+        place: Option<(&Workspace, worktree::Prepared)>,
         succeeded: bool,
     ) -> Result<(), EndCause> {
         let demanded = &work.checks;
         // Before anything is removed or checked, while the files are as the agent left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let signal_file = self.take_signal_file(demanded, folder);
-        let mut evidence = match plan.workspace.as_ref().zip(prepared) {
+        let workspace = place.as_ref().map(|(workspace, _)| *workspace);
+        let mut evidence = match place {
             Some((workspace, prepared)) => {
                 let message = succeeded.then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
                 let checks = Verification { commands, ..demanded.clone() };
-                evidence::gather(self, workspace, &prepared, &checks, message, &plan.env)?
+                evidence::gather(self, workspace, &prepared, &checks, message)?
             }
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
         };
-        evidence.signal = signal_file.or(self.check_branch_signal(plan, demanded, &evidence)?);
+        evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);
         evidence.missing = missing;
         evidence.criterion.clone_from(&demanded.criterion);
         evidence.request = needed_permission(work, &evidence);
@@ -144,17 +146,16 @@ impl Keeper {
 
     fn check_work(
         &mut self,
-        plan: &JobSpec,
+        place: Option<&Workspace>,
         checks: &Verification,
         message: Option<&str>,
     ) -> Result<(), EndCause> {
-        let (folder, prepared) = self.prepare(plan)?;
-        let (workspace, prepared) =
-            plan.workspace.as_ref().zip(prepared).ok_or_else(no_worktree)?;
-        self.open_mailbox(plan, checks, &folder)?;
+        let (folder, prepared) = self.prepare(place)?;
+        let (workspace, prepared) = place.zip(prepared).ok_or_else(no_worktree)?;
+        self.open_mailbox(checks, &folder)?;
         self.heartbeat.status.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
-        let gathered = evidence::gather(self, workspace, &prepared, checks, message, &plan.env)?;
+        let gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
         let criterion = checks.criterion.clone();
         self.receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
         Ok(())
@@ -173,16 +174,16 @@ impl Keeper {
 
     fn merge_work(
         &mut self,
-        plan: &JobSpec,
+        place: Option<&Workspace>,
         checks: &Verification,
         message: &str,
         commit: Option<&str>,
     ) -> Result<(), EndCause> {
         self.confirm_lease()?;
-        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
+        let workspace = place.ok_or_else(no_worktree)?;
         // A branch that collects others is built first.
         if !workspace.produces.is_empty() {
-            match self.prepare(plan) {
+            match self.prepare(place) {
                 Ok(_) => {}
                 Err(EndCause::NotPrepared { detail, class: PrepareFault::Diverged }) => {
                     self.receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
@@ -192,37 +193,40 @@ impl Keeper {
             }
         }
         self.heartbeat.status.stage = Stage::Merge;
-        self.receipt.merge = Some(merge(self, workspace, checks, message, commit, &plan.env)?);
+        self.receipt.merge = Some(merge(self, workspace, checks, message, commit)?);
         Ok(())
     }
 
-    fn find_merge(&mut self, plan: &JobSpec, commit: Option<&str>) -> Result<(), EndCause> {
+    fn find_merge(
+        &mut self,
+        place: Option<&Workspace>,
+        commit: Option<&str>,
+    ) -> Result<(), EndCause> {
         self.confirm_lease()?;
-        let workspace: &Workspace = plan.workspace.as_ref().ok_or_else(no_worktree)?;
+        let workspace = place.ok_or_else(no_worktree)?;
         self.heartbeat.status.stage = Stage::Merge;
-        self.receipt.merge = Some(find(self, workspace, commit, &plan.env)?);
+        self.receipt.merge = Some(find(self, workspace, commit)?);
         Ok(())
     }
 
-    fn clean_up(&mut self, plan: &JobSpec) -> Result<(), EndCause> {
-        let Some(workspace) = &plan.workspace else { return Ok(()) };
+    fn clean_up(&mut self, workspace: &Workspace) -> Result<(), EndCause> {
         self.heartbeat.status.stage = Stage::CleanUp;
-        let removed = worktree::removal::remove(self, workspace, &plan.env)?;
+        let removed = worktree::removal::remove(self, workspace)?;
         if let Some(rescue) = removed.rescue {
             eprintln!("{} work that was only in the worktree is saved as {rescue}", clock::now());
         }
-        worktree::removal::empty_trash(self, &workspace.spare, &plan.env)?;
+        worktree::removal::empty_trash(self, &workspace.spare)?;
         Ok(())
     }
 
     /// The folder to work in, and its worktree if there is one.
     fn prepare(
         &mut self,
-        plan: &JobSpec,
+        place: Option<&Workspace>,
     ) -> Result<(PathBuf, Option<worktree::Prepared>), EndCause> {
         self.confirm_lease()?;
-        let Some(workspace) = &plan.workspace else { return Ok((self.work_folder()?, None)) };
-        let prepared = worktree::prepare(self, workspace, &plan.env);
+        let Some(workspace) = place else { return Ok((self.work_folder()?, None)) };
+        let prepared = worktree::prepare(self, workspace);
         self.check_interrupt()?;
         let prepared = prepared?;
         for note in &prepared.notes {
@@ -345,6 +349,17 @@ impl Keeper {
         asked.ok().map(|(_, reading)| reading)
     }
 
+    /// Whether the facts leave the result of the run open, so that the evaluator is worth its cost.
+    fn is_inconclusive(&self, work: &AgentWork) -> bool {
+        let asked = RunExpectation {
+            expects: work.expects,
+            task: &self.plan.task,
+            branch: self.plan.workspace.as_ref().map_or("", |workspace| &workspace.branch),
+            schema_given: work.ask.schema.is_some(),
+        };
+        failure::is_ambiguous(&self.receipt, &asked)
+    }
+
     fn check_interrupt(&self) -> Result<(), EndCause> {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
@@ -386,17 +401,6 @@ pub(super) fn is_success(reading: Option<&StreamSummary>) -> bool {
 fn waits_for_provider(reading: Option<&StreamSummary>) -> bool {
     let fault = reading.and_then(|reading| reading.fault.as_ref());
     fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
-}
-
-/// Whether the facts leave the result of the run open, so that the evaluator is worth its cost.
-fn is_inconclusive(plan: &JobSpec, work: &AgentWork, receipt: &Receipt) -> bool {
-    let asked = RunExpectation {
-        expects: work.expects,
-        task: &plan.task,
-        branch: plan.workspace.as_ref().map_or("", |workspace| &workspace.branch),
-        schema_given: work.ask.schema.is_some(),
-    };
-    failure::is_ambiguous(receipt, &asked)
 }
 
 /// The facts in a receipt that the evaluator needs, shortened.

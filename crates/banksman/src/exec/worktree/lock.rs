@@ -2,7 +2,6 @@
 //!
 //! They use `flock`: the system releases a lock with its process, however that ends.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -54,16 +53,12 @@ pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
 }
 
 /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
-pub fn acquire(
-    runner: &mut dyn Runner,
-    lock: &Path,
-    env: &BTreeMap<String, String>,
-) -> Result<WorktreeLock, RunError> {
+pub fn acquire(runner: &mut dyn Runner, lock: &Path) -> Result<WorktreeLock, RunError> {
     for attempt in 0..TRIES {
         match try_acquire(lock) {
             Ok(Some(held)) => return Ok(held),
             Ok(None) if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
-            Ok(None) => pause(runner, env)?,
+            Ok(None) => pause(runner)?,
             Err(error) => {
                 let what = format!("taking the lock `{}`", lock.display());
                 return Err(RunError::Failed { what, detail: error.to_string() });
@@ -98,8 +93,8 @@ fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
 }
 
 /// Waits a moment through the runner.
-pub fn pause(runner: &mut dyn Runner, env: &BTreeMap<String, String>) -> Result<(), RunError> {
-    let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), env);
+pub fn pause(runner: &mut dyn Runner) -> Result<(), RunError> {
+    let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), runner.env());
     runner.run(&program).map(drop)
 }
 

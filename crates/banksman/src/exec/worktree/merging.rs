@@ -39,7 +39,7 @@ impl WorktreeJob<'_> {
                 None => self.notes.push(format!("there is no branch `{branch}` to merge")),
             }
         }
-        let mut git = self.pool.git_in(self.runner, &workspace.worktree);
+        let mut git = Git::at(self.runner, &workspace.worktree);
         if let [(branch, tip)] = tips.as_slice()
             && head == base
             && let Some(common) = start_at_tip(&mut git, tip, &head)?

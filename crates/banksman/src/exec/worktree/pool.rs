@@ -3,7 +3,6 @@
 //!
 //! The caller must have saved everything in a worktree that it hands over.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,25 +29,17 @@ pub(in crate::exec) struct WorktreePool<'a> {
     pub(in crate::exec) repo: &'a Path,
     pub(in crate::exec) common: PathBuf,
     pub(in crate::exec) spare: &'a Path,
-    pub(in crate::exec) env: &'a BTreeMap<String, String>,
 }
 
 impl<'a> WorktreePool<'a> {
-    pub(in crate::exec) fn of(
-        workspace: &'a Workspace,
-        env: &'a BTreeMap<String, String>,
-    ) -> Result<Self, RunError> {
+    pub(in crate::exec) fn of(workspace: &'a Workspace) -> Result<Self, RunError> {
         let common = link::common_folder(&workspace.repo)
             .during("opening the repository", &workspace.repo)?;
-        Ok(Self { repo: &workspace.repo, common, spare: &workspace.spare, env })
+        Ok(Self { repo: &workspace.repo, common, spare: &workspace.spare })
     }
 
     pub(in crate::exec) fn git<'r>(&self, runner: &'r mut dyn Runner) -> Git<'r> {
-        Git::at(runner, self.repo, self.env)
-    }
-
-    pub(in crate::exec) fn git_in<'r>(&self, runner: &'r mut dyn Runner, folder: &Path) -> Git<'r> {
-        Git::at(runner, folder, self.env)
+        Git::at(runner, self.repo)
     }
 
     /// Creates a worktree at a free path, with the files of its commit and nothing else. Returns
@@ -65,7 +56,7 @@ impl<'a> WorktreePool<'a> {
             self.git(runner).drop_worktree(path)?;
         }
         if let Some(record) = self.take_spare(path)? {
-            match self.git_in(runner, path).force_checkout(on) {
+            match Git::at(runner, path).force_checkout(on) {
                 Ok(()) => {
                     link::unmark_spare(&record).during("taking over the worktree", path)?;
                     return Ok(record);
@@ -90,7 +81,7 @@ impl<'a> WorktreePool<'a> {
     ) -> Result<(), RunError> {
         let is_plain = !NOT_REUSABLE.iter().any(|name| record.join(name).exists());
         if is_plain && self.spares().len() < SPARES {
-            let mut git = self.git_in(runner, path);
+            let mut git = Git::at(runner, path);
             match git.force_checkout(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all())
             {
                 Ok(()) if self.put_spare(path, record).during("keeping the worktree", path)? => {

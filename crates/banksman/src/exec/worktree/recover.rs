@@ -78,7 +78,7 @@ impl WorktreeJob<'_> {
         self.undo_interrupted(record)?;
         self.abort_unfinished(record)?;
         let branch = self.workspace.branch.as_str();
-        let mut git = self.pool.git_in(self.runner, &self.workspace.worktree);
+        let mut git = Git::at(self.runner, &self.workspace.worktree);
         let status = git.status()?;
         if status.head.is_none() {
             if restore_branch(&mut git, branch, record, &mut self.notes)?.is_none() {

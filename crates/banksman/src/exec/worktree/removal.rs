@@ -1,6 +1,5 @@
 //! Removes worktrees, after their work is saved, and measures disk use.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,14 +40,10 @@ pub struct DiskUse {
 /// Saves what is only in the worktree under a rescue ref and removes the worktree. Deletes its
 /// branch as well if the base or the branches that it merged contain all its commits. Can be
 /// repeated after a crash, and for a worktree that is gone.
-pub fn remove(
-    runner: &mut dyn Runner,
-    workspace: &Workspace,
-    env: &BTreeMap<String, String>,
-) -> Result<Removed, RunError> {
+pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed, RunError> {
     let Workspace { worktree, spare, .. } = workspace;
-    let lock = lock::acquire(runner, &lock::lock_of_worktree(spare, worktree), env)?;
-    let mut job = WorktreeJob::new(runner, workspace, env)?;
+    let lock = lock::acquire(runner, &lock::lock_of_worktree(spare, worktree))?;
+    let mut job = WorktreeJob::new(runner, workspace)?;
     job.clear_locks(None)?;
     let safe = safe_commits(&mut job.repo_git(), workspace)?;
     if job.inspect()? == WorktreeState::Orphan {
@@ -134,11 +129,7 @@ fn delete_contained_branch(
 }
 
 /// Deletes the trash and returns the number of deleted trees.
-pub fn empty_trash(
-    runner: &mut dyn Runner,
-    spare: &Path,
-    env: &BTreeMap<String, String>,
-) -> Result<usize, RunError> {
+pub fn empty_trash(runner: &mut dyn Runner, spare: &Path) -> Result<usize, RunError> {
     let Ok(entries) = fs::read_dir(spare.join("trash")) else { return Ok(0) };
     let mut deleted = 0;
     // What cannot be listed now is deleted by a later clean-up.
@@ -146,7 +137,7 @@ pub fn empty_trash(
         let path = entry.path().to_string_lossy().into_owned();
         let mut run = |program: &str, options: &[&str]| {
             let args = options.iter().copied().chain(["--", &path]);
-            let program = Program::new(program, args, spare, env);
+            let program = Program::new(program, args, spare, runner.env());
             runner.run(&Program { timeout: DELETE_TIME, ..program })
         };
         // Tools such as Go's create folders that even their owner cannot delete from.

@@ -47,8 +47,8 @@ pub fn open_window(
     if !address.contains("://") || target.to_string() == address {
         command.extend(["--store".to_owned(), address]);
     }
-    let (env, name) = (window::environment(), run.to_string());
-    let opened = window::open(host, &mut PlainRunner, &name, &command, &config.folder, &env);
+    let (mut runner, name) = (PlainRunner { env: window::environment() }, run.to_string());
+    let opened = window::open(host, &mut runner, &name, &command, &config.folder);
     opened.map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         OpsError::input(format!("{error}{}", cause.unwrap_or_default()), Hint::RunInside(host))

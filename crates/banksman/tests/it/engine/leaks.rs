@@ -46,7 +46,7 @@ fn leak(harness: &Harness, task: &str) -> PathBuf {
         retry: Vec::new(),
     };
     let env = BTreeMap::from([("PATH".to_owned(), programs::path())]);
-    drop(prepare(&mut PlainRunner, &workspace, &env).expect("a worktree"));
+    drop(prepare(&mut PlainRunner { env }, &workspace).expect("a worktree"));
     fs::write(worktree.join("late"), "x".repeat(3_000_000)).expect("written");
     worktree
 }

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use banksman::exec::evidence::{gather, run_checks};
 use banksman::exec::job::{Verification, Workspace};
-use banksman::exec::process::PlainRunner;
 use banksman::exec::worktree::Prepared;
 
 use super::{World, checks, read, said, write};
@@ -97,8 +96,7 @@ fn without_a_message_nothing_is_committed_and_nothing_proven() {
     let head = world.work(&workspace.worktree, "a", "x");
     write(&workspace.worktree.join("left"), "x");
     let evidence =
-        gather(&mut PlainRunner, &workspace, &prepared, &checks(&["true"]), None, &world.env())
-            .unwrap();
+        gather(&mut world.runner(), &workspace, &prepared, &checks(&["true"]), None).unwrap();
     assert!(evidence.was_dirty && evidence.committed.is_none() && evidence.checks.is_empty());
     assert_eq!((evidence.head, evidence.paths), (head, vec!["a".to_owned(), "left".to_owned()]));
     assert!(said(&evidence.notes, "did not run"), "{:?}", evidence.notes);
@@ -198,7 +196,7 @@ fn a_check_has_its_time() {
     let (world, workspace, _prepared) = begun();
     world.work(&workspace.worktree, "a", "x");
     let slow = Verification { timeout_ms: 200, ..checks(&["echo begun; sleep 30"]) };
-    let proof = run_checks(&mut PlainRunner, &workspace.worktree, &slow, &world.env()).unwrap();
+    let proof = run_checks(&mut world.runner(), &workspace.worktree, &slow).unwrap();
     assert!(
         !proof.checks[0].passed() && proof.checks[0].tail.contains("timed out after"),
         "{proof:?}"
@@ -255,15 +253,9 @@ fn a_repository_in_the_worktree_s_place_is_not_believed() {
     fs::remove_file(workspace.worktree.join(".git")).unwrap();
     world.git(&workspace.worktree, &["init", "--quiet"]);
     world.commit_in(&workspace.worktree, "forged");
-    let error = gather(
-        &mut PlainRunner,
-        &workspace,
-        &prepared,
-        &checks(&["true"]),
-        Some("x"),
-        &world.env(),
-    )
-    .unwrap_err();
+    let mut runner = world.runner();
+    let error = gather(&mut runner, &workspace, &prepared, &checks(&["true"]), Some("x"));
+    let error = error.unwrap_err();
     assert!(error.to_string().contains("a repository of its own"), "{error}");
 }
 

@@ -1,6 +1,7 @@
 //! What goes wrong with worktrees: killed gits, missing parts, other people's hands, full and
 //! read-only disks.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -192,22 +193,27 @@ fn a_worktree_of_another_repository_is_not_touched() {
 /// Lets a number of programs run, then kills the next one after a while, as a crash of the machine
 /// would.
 struct Kills {
+    plain: PlainRunner,
     calls: u32,
     after: Duration,
     is_dead: bool,
 }
 
 impl Runner for Kills {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         if self.is_dead {
             return Err(RunError::Interrupted);
         }
         if self.calls > 0 {
             self.calls -= 1;
-            return PlainRunner.run(program);
+            return self.plain.run(program);
         }
         self.is_dead = true;
-        PlainRunner.run(&Program { timeout: self.after, ..program.clone() })?;
+        self.plain.run(&Program { timeout: self.after, ..program.clone() })?;
         Err(RunError::Interrupted)
     }
 }
@@ -223,15 +229,15 @@ fn many_files(world: &World) {
 fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
     let world = World::new();
     many_files(&world);
-    let env = world.env();
     for round in 0..24_u32 {
         let workspace = world.workspace(&format!("t{round}"));
         let mut kills = Kills {
+            plain: world.runner(),
             calls: round % 6,
             after: Duration::from_micros(u64::from(round) * 1_000),
             is_dead: false,
         };
-        let killed = prepare(&mut kills, &workspace, &env);
+        let killed = prepare(&mut kills, &workspace);
         drop(killed);
         let prepared = world.prepare(&workspace);
         assert_eq!(prepared.head, world.rev("main"), "round {round}");
@@ -240,9 +246,9 @@ fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
         drop(prepared);
         write(&workspace.worktree.join("many/7"), "work");
         let mut kills = Kills { calls: (round / 2) % 12, is_dead: false, ..kills };
-        let killed = remove(&mut kills, &workspace, &env);
+        let killed = remove(&mut kills, &workspace);
         drop(killed);
-        remove(&mut PlainRunner, &workspace, &env).unwrap();
+        remove(&mut world.runner(), &workspace).unwrap();
         assert!(!workspace.worktree.exists());
         let rescues = format!("refs/banksman/rescue/t{round}/");
         let found = world.git(&world.repo(), &["for-each-ref", "--format=%(refname)", &rescues]);
@@ -255,7 +261,6 @@ fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
 #[test]
 fn a_rebase_killed_in_the_middle_loses_nothing() {
     let world = World::new();
-    let env = world.env();
     let workspace = world.workspace("t1");
     drop(world.prepare(&workspace));
     for number in 0..5 {
@@ -265,7 +270,8 @@ fn a_rebase_killed_in_the_middle_loses_nothing() {
         world.work(&world.repo(), &format!("base/{round}"), "x");
         for calls in [4, 7, 8] {
             let after = Duration::from_millis(u64::from(round) * 8);
-            drop(prepare(&mut Kills { calls, after, is_dead: false }, &workspace, &env));
+            let plain = world.runner();
+            drop(prepare(&mut Kills { plain, calls, after, is_dead: false }, &workspace));
         }
         let prepared = world.prepare(&workspace);
         for number in 0..5 {
@@ -280,14 +286,19 @@ fn a_rebase_killed_in_the_middle_loses_nothing() {
 /// Leaves what a git leaves that dies while it writes files: some are there, one of them in part,
 /// and no ref has moved.
 struct DiesWriting<'a> {
+    plain: PlainRunner,
     command: &'a str,
     files: &'a [(&'a str, &'a str)],
 }
 
 impl Runner for DiesWriting<'_> {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         if !program.args.iter().any(|arg| arg == self.command) {
-            return PlainRunner.run(program);
+            return self.plain.run(program);
         }
         for (name, text) in self.files {
             write(&program.folder.join(name), text);
@@ -299,14 +310,13 @@ impl Runner for DiesWriting<'_> {
 #[test]
 fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
     let world = World::new();
-    let env = world.env();
     let workspace = world.workspace("t1");
     drop(world.prepare(&workspace));
     world.work(&workspace.worktree, "mine", "work");
     world.work(&world.repo(), "theirs", "all of it");
     let files = [("theirs", "all of"), ("README.md", "changed on the way")];
-    let mut dies = DiesWriting { command: "rebase", files: &files };
-    drop(prepare(&mut dies, &workspace, &env).unwrap_err());
+    let mut dies = DiesWriting { plain: world.runner(), command: "rebase", files: &files };
+    drop(prepare(&mut dies, &workspace).unwrap_err());
     let prepared = world.prepare(&workspace);
     assert_eq!(prepared.base, world.rev("main"), "{:?}", prepared.notes);
     assert_eq!(world.status(&workspace.worktree), "");
@@ -317,8 +327,8 @@ fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
     world.work(&world.workspace("t2").worktree, "others", "all of it");
     let produces = Workspace { produces: vec!["banksman/t2".to_owned()], ..workspace.clone() };
     let files = [("others", "all"), ("mine", "changed on the way")];
-    let mut dies = DiesWriting { command: "merge", files: &files };
-    drop(prepare(&mut dies, &produces, &env).unwrap_err());
+    let mut dies = DiesWriting { plain: world.runner(), command: "merge", files: &files };
+    drop(prepare(&mut dies, &produces).unwrap_err());
     let prepared = world.prepare(&produces);
     assert!(said(&prepared.notes, "interrupted"), "{:?}", prepared.notes);
     assert_eq!(world.status(&workspace.worktree), "");
@@ -346,7 +356,7 @@ impl Reviewed {
 
     fn merge(&self, runner: &mut dyn Runner) -> Result<MergeReport, RunError> {
         let passes = checks(&["test -e new.txt && test -e other.txt"]);
-        merge(runner, &self.workspace, &passes, "m", Some(&self.commit), &self.world.env())
+        merge(runner, &self.workspace, &passes, "m", Some(&self.commit))
     }
 
     /// Whether it is merged: then as one merge of that very commit, and else nothing has moved.
@@ -386,14 +396,18 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
     loop {
         let reviewed = Reviewed::new();
         let after = Duration::from_millis(u64::from(calls % 4) * 2);
-        let is_killed = reviewed.merge(&mut Kills { calls, after, is_dead: false }).is_err();
+        let plain = reviewed.world.runner();
+        let is_killed = reviewed.merge(&mut Kills { plain, calls, after, is_dead: false }).is_err();
         let was_merged = reviewed.is_merged();
         let has_moved_on = calls % 2 == 1;
         if has_moved_on {
             reviewed.moves_on();
         }
-        let again =
-            || reviewed.merge(&mut PlainRunner).unwrap_or_else(|error| panic!("{calls}: {error}"));
+        let again = || {
+            reviewed
+                .merge(&mut reviewed.world.runner())
+                .unwrap_or_else(|error| panic!("{calls}: {error}"))
+        };
         let again = match again() {
             MergeReport::Rejected { .. } => {
                 reviewed.tidy();
@@ -429,20 +443,21 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
 fn a_merge_that_died_in_the_checkout_says_what_is_in_the_way_until_that_is_gone() {
     let reviewed = Reviewed::new();
     let files = [(".git/index.lock", ""), ("new.txt", "ne")];
-    let mut dies = DiesWriting { command: "--ff-only", files: &files };
+    let plain = reviewed.world.runner();
+    let mut dies = DiesWriting { plain: plain.clone(), command: "--ff-only", files: &files };
     reviewed.merge(&mut dies).unwrap_err();
     assert!(!reviewed.is_merged());
     let remove = |name: &str| fs::remove_file(reviewed.world.repo().join(name)).unwrap();
-    let mut locked = LocksIndex { world: &reviewed.world, waits: u32::MAX };
+    let mut locked = LocksIndex { plain: plain.clone(), world: &reviewed.world, waits: u32::MAX };
     let error = reviewed.merge(&mut locked).unwrap_err();
     assert!(error.to_string().contains("index.lock"), "{error}");
     remove(".git/index.lock");
-    let again = reviewed.merge(&mut PlainRunner).unwrap();
+    let again = reviewed.merge(&mut plain.clone()).unwrap();
     let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
     assert!(check.tail.contains("new.txt"), "{check:?}");
     assert!(!reviewed.is_merged());
     remove("new.txt");
-    assert!(matches!(reviewed.merge(&mut PlainRunner), Ok(MergeReport::Merged { .. })));
+    assert!(matches!(reviewed.merge(&mut plain.clone()), Ok(MergeReport::Merged { .. })));
     reviewed.assert_in_order();
 }
 

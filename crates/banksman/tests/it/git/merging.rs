@@ -11,12 +11,12 @@ use banksman_core::receipt::MergeReport;
 use super::{LocksIndex, World, checks, read, write};
 
 fn try_merge(world: &World, workspace: &Workspace, checks: &Verification) -> MergeReport {
-    merge(&mut PlainRunner, workspace, checks, "Merge t1\n", None, &world.env()).unwrap()
+    merge(&mut world.runner(), workspace, checks, "Merge t1\n", None).unwrap()
 }
 
 fn try_merge_of(world: &World, workspace: &Workspace, commit: &str) -> MergeReport {
     let passes = checks(&["test -e new.txt"]);
-    merge(&mut PlainRunner, workspace, &passes, "Merge t1\n", Some(commit), &world.env()).unwrap()
+    merge(&mut world.runner(), workspace, &passes, "Merge t1\n", Some(commit)).unwrap()
 }
 
 /// A task with one commit on its branch.
@@ -57,7 +57,7 @@ fn merging_again_changes_nothing() {
 fn whoever_only_looks_moves_nothing() {
     let (world, workspace) = worked("new.txt", "new");
     let (main, work) = (world.rev("main"), world.rev("banksman/t1"));
-    let look = |commit| find(&mut PlainRunner, &workspace, commit, &world.env()).unwrap();
+    let look = |commit| find(&mut world.runner(), &workspace, commit).unwrap();
     assert_eq!([look(None), look(Some(&work))], [MergeReport::NotIn, MergeReport::NotIn]);
     assert_eq!(world.rev("main"), main);
     let MergeReport::Merged { head } = try_merge(&world, &workspace, &checks(&[])) else {
@@ -162,8 +162,8 @@ fn changes_that_are_not_in_the_way_stay() {
 fn a_merge_waits_while_another_git_has_locked_the_checkout() {
     let (world, workspace) = worked("new.txt", "new");
     write(&world.repo().join(".git/index.lock"), "");
-    let mut other = LocksIndex { world: &world, waits: 3 };
-    let merged = merge(&mut other, &workspace, &checks(&[]), "m", None, &world.env()).unwrap();
+    let mut other = LocksIndex { plain: world.runner(), world: &world, waits: 3 };
+    let merged = merge(&mut other, &workspace, &checks(&[]), "m", None).unwrap();
     assert_eq!(merged, MergeReport::Merged { head: world.rev("main") });
     assert!(world.repo().join("new.txt").exists());
 }
@@ -173,8 +173,8 @@ fn a_checkout_that_stays_locked_is_an_error_and_no_rejection() {
     let (world, workspace) = worked("new.txt", "new");
     let main = world.rev("main");
     write(&world.repo().join(".git/index.lock"), "");
-    let mut other = LocksIndex { world: &world, waits: u32::MAX };
-    let error = merge(&mut other, &workspace, &checks(&[]), "m", None, &world.env()).unwrap_err();
+    let mut other = LocksIndex { plain: world.runner(), world: &world, waits: u32::MAX };
+    let error = merge(&mut other, &workspace, &checks(&[]), "m", None).unwrap_err();
     assert!(error.to_string().contains("index.lock"), "{error}");
     assert_eq!(world.rev("main"), main);
 }
@@ -212,12 +212,19 @@ fn what_others_put_there_meanwhile_is_never_lost() {
 }
 
 /// Stops at the given call, as a keeper does whose lease is lost.
-struct StopsAt(u32);
+struct StopsAt {
+    plain: PlainRunner,
+    calls: u32,
+}
 
 impl Runner for StopsAt {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
-        self.0 = self.0.checked_sub(1).ok_or(RunError::Interrupted)?;
-        PlainRunner.run(program)
+        self.calls = self.calls.checked_sub(1).ok_or(RunError::Interrupted)?;
+        self.plain.run(program)
     }
 }
 
@@ -230,7 +237,8 @@ fn a_merge_that_is_cut_short_anywhere_can_be_repeated() {
     let merged = loop {
         assert!(calls < 100, "it never ends");
         let before = world.rev("main");
-        match merge(&mut StopsAt(calls), &workspace, &passes, "m", None, &world.env()) {
+        let mut stops = StopsAt { plain: world.runner(), calls };
+        match merge(&mut stops, &workspace, &passes, "m", None) {
             Ok(merged) => break merged,
             Err(RunError::Interrupted) => {}
             Err(error) => panic!("after {calls} calls: {error}"),
@@ -251,15 +259,8 @@ fn a_merge_that_is_cut_short_anywhere_can_be_repeated() {
 #[test]
 fn a_branch_that_is_not_there_is_an_error() {
     let world = World::new();
-    let error = merge(
-        &mut PlainRunner,
-        &world.workspace("t9"),
-        &checks(&[]),
-        "m",
-        None,
-        &BTreeMap::from_iter(world.env()),
-    )
-    .unwrap_err();
+    let nobodys = world.workspace("t9");
+    let error = merge(&mut world.runner(), &nobodys, &checks(&[]), "m", None).unwrap_err();
     assert!(error.to_string().contains("banksman/t9"), "{error}");
 }
 

@@ -81,6 +81,10 @@ impl World {
         ])
     }
 
+    fn runner(&self) -> PlainRunner {
+        PlainRunner { env: self.env() }
+    }
+
     fn workspace(&self, task: &str) -> Workspace {
         Workspace {
             task: task.to_owned(),
@@ -130,7 +134,7 @@ impl World {
     }
 
     fn try_prepare(&self, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
-        prepare(&mut PlainRunner, workspace, &self.env())
+        prepare(&mut self.runner(), workspace)
     }
 
     fn prepare(&self, workspace: &Workspace) -> Prepared {
@@ -143,12 +147,11 @@ impl World {
         prepared: &Prepared,
         checks: &Verification,
     ) -> Evidence {
-        gather(&mut PlainRunner, workspace, prepared, checks, Some("what was left\n"), &self.env())
-            .unwrap()
+        gather(&mut self.runner(), workspace, prepared, checks, Some("what was left\n")).unwrap()
     }
 
     fn remove(&self, workspace: &Workspace) -> Removed {
-        remove(&mut PlainRunner, workspace, &self.env()).unwrap()
+        remove(&mut self.runner(), workspace).unwrap()
     }
 
     fn status(&self, folder: &Path) -> String {
@@ -180,19 +183,24 @@ fn said(notes: &[String], part: &str) -> bool {
 /// Another git that has locked the checkout's index, and is done when somebody has waited for it
 /// this often.
 struct LocksIndex<'a> {
+    plain: PlainRunner,
     world: &'a World,
     waits: u32,
 }
 
 impl Runner for LocksIndex<'_> {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
         if program.program != "sleep" {
-            return PlainRunner.run(program);
+            return self.plain.run(program);
         }
         self.waits = self.waits.saturating_sub(1);
         if self.waits == 0 {
             fs::remove_file(self.world.repo().join(".git/index.lock")).unwrap();
         }
-        PlainRunner.run(&Program { program: "true".to_owned(), ..program.clone() })
+        self.plain.run(&Program { program: "true".to_owned(), ..program.clone() })
     }
 }

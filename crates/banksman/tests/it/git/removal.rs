@@ -1,5 +1,6 @@
 //! Taking worktrees away: nothing goes that is not saved.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -122,7 +123,7 @@ fn a_repository_inside_is_kept_as_it_is() {
     let name = removed.rescue.unwrap();
     assert_eq!(world.git(&world.repo(), &["show", &format!("{name}:y")]), "saved");
     assert!(!workspace.worktree.exists());
-    assert_eq!(empty_trash(&mut PlainRunner, &world.spare(), &world.env()).unwrap(), 0);
+    assert_eq!(empty_trash(&mut world.runner(), &world.spare()).unwrap(), 0);
     assert!(kept.exists());
 }
 
@@ -144,7 +145,7 @@ fn what_is_not_ours_is_not_touched() {
     let world = World::new();
     let workspace = world.workspace("t1");
     write(&workspace.worktree.join("precious"), "x");
-    let error = remove(&mut PlainRunner, &workspace, &world.env()).unwrap_err();
+    let error = remove(&mut world.runner(), &workspace).unwrap_err();
     assert!(error.to_string().contains("belong to no worktree"), "{error}");
     assert!(world.try_prepare(&workspace).is_err());
     assert_eq!(read(&workspace.worktree.join("precious")), "x");
@@ -196,7 +197,7 @@ fn there_are_only_so_many_spares_and_the_rest_can_be_deleted() {
     }
     let pool = fs::read_dir(world.spare().join("pool")).unwrap().next().unwrap().unwrap().path();
     assert_eq!(fs::read_dir(&pool).unwrap().count(), SPARES);
-    let deleted = empty_trash(&mut PlainRunner, &world.spare(), &world.env()).unwrap();
+    let deleted = empty_trash(&mut world.runner(), &world.spare()).unwrap();
     assert!(deleted >= 1, "{deleted}");
     assert_eq!(fs::read_dir(world.spare().join("trash")).unwrap().count(), 0);
     let listed = world.git(&world.repo(), &["worktree", "list"]);
@@ -253,12 +254,19 @@ fn a_worktree_of_a_person_is_never_taken_for_ours() {
 }
 
 /// Dies after a git with this word in its arguments has done its work.
-struct DiesAfter(&'static str);
+struct DiesAfter {
+    plain: PlainRunner,
+    word: &'static str,
+}
 
 impl Runner for DiesAfter {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
     fn run(&mut self, program: &Program) -> Result<Output, RunError> {
-        let output = PlainRunner.run(program)?;
-        let is_it = program.args.iter().any(|arg| arg == self.0);
+        let output = self.plain.run(program)?;
+        let is_it = program.args.iter().any(|arg| arg == self.word);
         if is_it { Err(RunError::Interrupted) } else { Ok(output) }
     }
 }
@@ -269,7 +277,7 @@ fn a_worktree_whose_maker_died_before_its_note_is_found_and_can_be_put_away() {
     // A new one, and one that was a spare.
     for (task, word) in [("t1", "add"), ("t2", "switch")] {
         let workspace = beside(&world, task);
-        assert!(prepare(&mut DiesAfter(word), &workspace, &world.env()).is_err());
+        assert!(prepare(&mut DiesAfter { plain: world.runner(), word }, &workspace).is_err());
         assert!(workspace.worktree.join(".git").exists(), "{task} was not begun");
         assert_eq!(found(&world, "home"), [of_task(&workspace, Some(world.repo()))]);
         world.remove(&workspace);
@@ -288,7 +296,8 @@ fn what_a_person_makes_where_ours_was_to_be_is_theirs() {
     let world = World::new();
     let workspace = beside(&world, "t1");
     // It dies before there is anything of a worktree.
-    assert!(prepare(&mut DiesAfter("update-ref"), &workspace, &world.env()).is_err());
+    let mut dies = DiesAfter { plain: world.runner(), word: "update-ref" };
+    assert!(prepare(&mut dies, &workspace).is_err());
     let intents = fs::read_dir(world.spare().join("intended")).unwrap().count();
     assert_eq!((intents, found(&world, "home")), (1, Vec::new()));
     let place = workspace.worktree.to_str().unwrap();

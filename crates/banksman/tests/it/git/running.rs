@@ -19,7 +19,7 @@ fn program(script: &str) -> Program {
 }
 
 fn run(program: &Program) -> Output {
-    PlainRunner.run(program).unwrap()
+    PlainRunner::default().run(program).unwrap()
 }
 
 #[test]
@@ -105,5 +105,5 @@ fn a_child_that_keeps_the_pipes_open_keeps_nobody_waiting() {
 fn a_program_that_is_not_there_is_an_error() {
     let mut missing = program("");
     missing.program = "no-such-program-here".to_owned();
-    assert!(matches!(PlainRunner.run(&missing), Err(RunError::Start { .. })));
+    assert!(matches!(PlainRunner::default().run(&missing), Err(RunError::Start { .. })));
 }
