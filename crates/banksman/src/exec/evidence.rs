@@ -88,7 +88,7 @@ fn check_worktree(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, R
         WorktreeState::Foreign(why) => why,
     };
     let what = format!("inspecting the worktree `{}`", worktree.display());
-    Err(RunError::Failed { what, detail: why })
+    Err(RunError::failed(what, why))
 }
 
 /// The task's branch and its uncommitted work.
@@ -126,13 +126,8 @@ impl WorkState {
                 ));
             }
         }
-        let head = match git.commit_of(&format!("refs/heads/{branch}"))? {
-            Some(head) => head,
-            None => {
-                let what = format!("reading the branch `{branch}`");
-                return Err(RunError::Failed { what, detail: "it is gone".to_owned() });
-            }
-        };
+        let gone = || RunError::failed(format!("reading the branch `{branch}`"), "it is gone");
+        let head = git.commit_of(&format!("refs/heads/{branch}"))?.ok_or_else(gone)?;
         Ok(Self { head, status, is_away })
     }
 }

@@ -43,9 +43,8 @@ impl<T> AtPath<T> for io::Result<T> {
     }
 
     fn during(self, what: &str, path: &Path) -> Result<T, RunError> {
-        self.map_err(|error| RunError::Failed {
-            what: format!("{what} `{}`", path.display()),
-            detail: error.to_string(),
+        self.map_err(|error| {
+            RunError::failed(format!("{what} `{}`", path.display()), error.to_string())
         })
     }
 }

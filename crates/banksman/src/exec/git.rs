@@ -457,10 +457,9 @@ fn repair_record(folder: &Path, stderr: &str) -> bool {
 
 /// A path as a command line argument.
 fn text_of(path: &Path) -> Result<&str, RunError> {
-    path.to_str().ok_or_else(|| RunError::Failed {
-        what: "reading a path".to_owned(),
-        detail: format!("`{}` is not UTF-8", path.display()),
-    })
+    let failed =
+        || RunError::failed("reading a path", format!("`{}` is not UTF-8", path.display()));
+    path.to_str().ok_or_else(failed)
 }
 
 fn checked(what: &str, output: Output) -> Result<Output, RunError> {
@@ -471,7 +470,7 @@ fn checked(what: &str, output: Output) -> Result<Output, RunError> {
 pub(super) fn failure(what: &str, output: &Output) -> RunError {
     let message = message_of(output);
     let detail = if output.timed_out { format!("it timed out. {message}") } else { message };
-    RunError::Failed { what: what.to_owned(), detail }
+    RunError::failed(what, detail)
 }
 
 pub(super) fn message_of(output: &Output) -> String {

@@ -66,10 +66,8 @@ pub fn merge(
             BaseUpdate::Refused(check) => return Ok(MergeReport::Rejected { check }),
         }
     }
-    Err(RunError::Failed {
-        what: format!("merging into `{}`", workspace.base),
-        detail: format!("it moved {ROUNDS} times while the checks ran"),
-    })
+    let detail = format!("it moved {ROUNDS} times while the checks ran");
+    Err(RunError::failed(format!("merging into `{}`", workspace.base), detail))
 }
 
 /// Whether the work is in its base. Changes nothing.
@@ -94,10 +92,7 @@ fn branch_ref(branch: &str) -> String {
 }
 
 fn tip(commit: Option<String>, branch: &str) -> Result<String, RunError> {
-    commit.ok_or_else(|| RunError::Failed {
-        what: "merging".to_owned(),
-        detail: format!("there is no branch `{branch}`"),
-    })
+    commit.ok_or_else(|| RunError::failed("merging", format!("there is no branch `{branch}`")))
 }
 
 /// The first check that fails on the merged tree, in a worktree used for nothing else.
@@ -130,10 +125,8 @@ fn failed_check(
         return Ok(None);
     }
     let last = proof.checks.into_iter().next_back();
-    last.map(Some).ok_or_else(|| RunError::Failed {
-        what: "running the checks on the merged tree".to_owned(),
-        detail: proof.notes.join("; "),
-    })
+    let none = || RunError::failed("running the checks on the merged tree", proof.notes.join("; "));
+    last.map(Some).ok_or_else(none)
 }
 
 fn check_of(command: &str, head: &str, output: &Output) -> CheckResult {
@@ -180,12 +173,12 @@ fn update_base(
         }
         let why =
             format!("git could not move `{}`; another git may have left a lock", workspace.base);
-        return Err(RunError::Failed { what: "merging".to_owned(), detail: why });
+        return Err(RunError::failed("merging", why));
     };
     if let Some(other) = checkouts.pop() {
         let (one, two) = (other.path.display(), checkout.path.display());
         let why = format!("`{}` is checked out in both `{one}` and `{two}`", workspace.base);
-        return Err(RunError::Failed { what: "merging".to_owned(), detail: why });
+        return Err(RunError::failed("merging", why));
     }
     if git.commit_of(&name)?.as_deref() != Some(old) {
         return Ok(BaseUpdate::Moved);
@@ -226,5 +219,5 @@ fn fast_forward(
         lock::pause(runner)?;
     }
     let what = format!("updating the checkout `{}`", checkout.display());
-    Err(RunError::Failed { what, detail: format!("another git has locked it: {last}") })
+    Err(RunError::failed(what, format!("another git has locked it: {last}")))
 }

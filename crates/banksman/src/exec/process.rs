@@ -96,6 +96,12 @@ pub enum RunError {
     Interrupted,
 }
 
+impl RunError {
+    pub fn failed(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Failed { what: what.into(), detail: detail.into() }
+    }
+}
+
 /// Runs programs. A keeper's runner keeps renewing the lease and watching the limits meanwhile.
 pub trait Runner {
     /// The environment of what it runs.

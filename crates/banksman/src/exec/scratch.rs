@@ -21,7 +21,7 @@ pub fn repository(runner: &mut dyn Runner, folder: &Path, message: &str) -> Resu
         let output = runner.run(&program)?;
         if !output.ok() {
             let what = format!("`git {}`", args.join(" "));
-            return Err(RunError::Failed { what, detail: output.stderr.trim().to_owned() });
+            return Err(RunError::failed(what, output.stderr.trim()));
         }
     }
     Ok(())

@@ -71,7 +71,7 @@ pub fn open(
     }
     let message = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
     let what = format!("opening a {} window", screen.as_str());
-    Err(RunError::Failed { what, detail: message.trim().to_owned() })
+    Err(RunError::failed(what, message.trim()))
 }
 
 fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) -> Vec<String> {

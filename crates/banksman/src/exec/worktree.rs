@@ -51,30 +51,17 @@ pub struct Prepared {
     pub held: WorktreeLock,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{detail}")]
-pub struct NotPrepared {
-    pub class: PrepareFault,
-    pub detail: String,
-}
-
-impl From<RunError> for NotPrepared {
+/// Banksman itself failed to prepare or to look at the work; the agent is not at fault.
+impl From<RunError> for EndCause {
     fn from(error: RunError) -> Self {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        let detail = format!("{error}{}", cause.unwrap_or_default());
-        Self { class: PrepareFault::Environment, detail }
-    }
-}
-
-impl From<NotPrepared> for EndCause {
-    fn from(NotPrepared { class, detail }: NotPrepared) -> Self {
-        Self::NotPrepared { detail, class }
+        environment(format!("{error}{}", cause.unwrap_or_default()))
     }
 }
 
 /// Prepares the worktree: creates or takes it over, checks out its branch, rebases it if its base
 /// has moved and nothing prevents that, and sets it up.
-pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
+pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepared, EndCause> {
     check_names(workspace)?;
     let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
     let held = lock::acquire(runner, &lock)?;
@@ -115,7 +102,7 @@ pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepare
     };
     let ready = fresh.and_then(|at| job.merge_branches(at));
     // Any other fault comes from a git that ran to its end.
-    if !ready.as_ref().is_err_and(|fault| fault.class == PrepareFault::Environment) {
+    if !matches!(ready, Err(EndCause::NotPrepared { class: PrepareFault::Environment, .. })) {
         moving::end(&checkout.record)?;
     }
     let (base, head) = ready?;
@@ -172,7 +159,7 @@ struct Branches {
     published: Option<String>,
 }
 
-fn check_names(workspace: &Workspace) -> Result<(), NotPrepared> {
+fn check_names(workspace: &Workspace) -> Result<(), EndCause> {
     let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
     match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
         None => Ok(()),
@@ -180,16 +167,20 @@ fn check_names(workspace: &Workspace) -> Result<(), NotPrepared> {
     }
 }
 
-fn environment(detail: String) -> NotPrepared {
-    NotPrepared { class: PrepareFault::Environment, detail }
+pub(in crate::exec) fn environment(detail: String) -> EndCause {
+    EndCause::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
-fn unusable_path(workspace: &Workspace, why: &str) -> NotPrepared {
+fn diverged(detail: String) -> EndCause {
+    EndCause::NotPrepared { detail, class: PrepareFault::Diverged }
+}
+
+fn unusable_path(workspace: &Workspace, why: &str) -> EndCause {
     environment(format!("`{}` cannot be used as a worktree: {why}", workspace.worktree.display()))
 }
 
 impl WorktreeJob<'_> {
-    fn resolve_branches(&mut self) -> Result<Branches, NotPrepared> {
+    fn resolve_branches(&mut self) -> Result<Branches, EndCause> {
         let Workspace { base, branch, remote, .. } = self.workspace;
         let mut git = self.pool.git(self.runner);
         if let Some(remote) = remote {
@@ -234,8 +225,7 @@ impl WorktreeJob<'_> {
             if !self.repo_git().swap_ref(&name, start, "")? {
                 let detail =
                     "another branch may have a prefix of this name, or this name as its prefix";
-                let what = format!("creating the branch `{branch}`");
-                return Err(RunError::Failed { what, detail: detail.to_owned() });
+                return Err(RunError::failed(format!("creating the branch `{branch}`"), detail));
             }
         }
         let record = self.pool.obtain(self.runner, worktree, CheckoutTarget::Branch(branch))?;
@@ -248,7 +238,7 @@ impl WorktreeJob<'_> {
         &mut self,
         branches: &Branches,
         is_clean: bool,
-    ) -> Result<(String, String), NotPrepared> {
+    ) -> Result<(String, String), EndCause> {
         let mut head = head_of(&mut self.git())?;
         if let Some(published) = &branches.published {
             head = self.follow_remote(head, published, is_clean)?;
@@ -256,7 +246,7 @@ impl WorktreeJob<'_> {
         let workspace = self.workspace;
         let mut git = self.git();
         let Some(base) = git.merge_base(&branches.start, &head)? else {
-            return Err(diverged(workspace, "it has no commit in common with its base"));
+            return Err(cannot_continue(workspace, "it has no commit in common with its base"));
         };
         let is_stale = base != branches.start;
         // Do not rewrite commits that others may have fetched or merged.
@@ -285,14 +275,14 @@ impl WorktreeJob<'_> {
         head: String,
         published: &str,
         is_clean: bool,
-    ) -> Result<String, NotPrepared> {
+    ) -> Result<String, EndCause> {
         let workspace = self.workspace;
         let mut git = self.git();
         if git.is_ancestor(published, &head)? {
             return Ok(head);
         }
         if !git.is_ancestor(&head, published)? {
-            return Err(diverged(workspace, "it was rewritten on the remote"));
+            return Err(cannot_continue(workspace, "it was rewritten on the remote"));
         }
         if is_clean && git.fast_forward(published)?.ok() {
             return Ok(head_of(&mut git)?);
@@ -323,16 +313,13 @@ fn newer_tip(
     Ok(remote)
 }
 
-fn diverged(workspace: &Workspace, why: &str) -> NotPrepared {
-    let detail = format!("cannot continue on the branch `{}`: {why}", workspace.branch);
-    NotPrepared { class: PrepareFault::Diverged, detail }
+fn cannot_continue(workspace: &Workspace, why: &str) -> EndCause {
+    diverged(format!("cannot continue on the branch `{}`: {why}", workspace.branch))
 }
 
 fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
-    git.commit_of("HEAD")?.ok_or_else(|| RunError::Failed {
-        what: "reading the worktree's head".to_owned(),
-        detail: "there is no commit".to_owned(),
-    })
+    let none = || RunError::failed("reading the worktree's head", "there is no commit");
+    git.commit_of("HEAD")?.ok_or_else(none)
 }
 
 /// Runs the set-up command, unless the same command has succeeded here before. Returns the output
@@ -355,10 +342,10 @@ pub(in crate::exec) fn set_up(
     Ok(None)
 }
 
-fn setup_failed(command: &str, output: &Output) -> NotPrepared {
+fn setup_failed(command: &str, output: &Output) -> EndCause {
     let how = if output.timed_out { "took too long" } else { "failed" };
     let detail = format!("the set-up command `{command}` {how}: {}", git::message_of(output));
-    NotPrepared { class: PrepareFault::Setup, detail }
+    EndCause::NotPrepared { detail, class: PrepareFault::Setup }
 }
 
 /// Runs a user's command with `sh`.

@@ -5,16 +5,14 @@ use crate::exec::process::RunError;
 /// Hexadecimal digits of a SHA-1 and of a SHA-256.
 const LENGTHS: [usize; 2] = [40, 64];
 
-/// The text itself if it is the full id of an object. Then git cannot take it for an option or for the name of a branch.
+/// The text itself if it is the full id of an object. Then git cannot take it for an option or for
+/// the name of a branch.
 pub(super) fn full_id(text: &str) -> Result<&str, RunError> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if LENGTHS.contains(&text.len()) && text.bytes().all(is_digit) {
         return Ok(text);
     }
-    Err(RunError::Failed {
-        what: "reading a commit id".to_owned(),
-        detail: format!("`{text}` is not a full commit id"),
-    })
+    Err(RunError::failed("reading a commit id", format!("`{text}` is not a full commit id")))
 }
 
 #[cfg(test)]

@@ -78,8 +78,10 @@ impl Git<'_> {
         let output = self.run("ls-remote --quiet --end-of-options", &args, None, FETCH)?;
         if output.cut {
             let detail = format!("it lists more than {} MiB of refs", KEEP_BYTES >> 20);
-            let what = format!("looking for pull requests on `{remote}`");
-            return Err(RunError::Failed { what, detail });
+            return Err(RunError::failed(
+                format!("looking for pull requests on `{remote}`"),
+                detail,
+            ));
         }
         if !output.ok() {
             return Err(failure(&format!("git ls-remote {remote}"), &output));

@@ -11,10 +11,10 @@ use super::super::git::Git;
 use super::super::job::{Verification, Workspace};
 use super::super::mailbox::hide_from_git;
 use super::super::process::RunError;
+use super::super::worktree::environment;
 use super::super::worktree::pool::WorktreePool;
 use super::Keeper;
 use super::mailbox::{self, SignalState};
-use super::stages::environment;
 use super::watch::POLL_INTERVAL;
 use crate::clock;
 

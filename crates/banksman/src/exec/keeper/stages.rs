@@ -20,8 +20,7 @@ use super::super::job::{
     AgentWork, Evaluator, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
 use super::super::merge::{find, merge};
-use super::super::process::RunError;
-use super::super::worktree::NotPrepared;
+use super::super::worktree::environment;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::heartbeat::Stage;
@@ -365,13 +364,6 @@ impl Keeper {
     }
 }
 
-/// Banksman itself failed to look at the work; the agent is not at fault.
-impl From<RunError> for EndCause {
-    fn from(error: RunError) -> Self {
-        NotPrepared::from(error).into()
-    }
-}
-
 /// Whether a run without a worktree must produce more than the agent's own claim.
 fn demands_evidence(checks: &Verification) -> bool {
     let Verification { outputs, files, criterion, signal, .. } = checks;
@@ -383,10 +375,6 @@ fn needed_permission(work: &AgentWork, evidence: &Evidence) -> Option<String> {
     let guard = work.ask.guard.as_deref()?;
     let writes: Vec<Action> = evidence.paths.iter().cloned().map(Action::Write).collect();
     guard.stops(&writes).map(|request| request.to_string())
-}
-
-pub(super) fn environment(detail: String) -> EndCause {
-    EndCause::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
 pub(super) fn no_worktree() -> EndCause {

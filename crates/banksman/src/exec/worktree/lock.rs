@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::names::{hash_of, rescue_name};
+use crate::exec::files::AtPath;
 use crate::exec::process::{Program, RunError, Runner};
 
 /// How often and how long to wait for a lock: half a minute in all. Most locks are held for
@@ -55,18 +56,14 @@ pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
 /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
 pub fn acquire(runner: &mut dyn Runner, lock: &Path) -> Result<WorktreeLock, RunError> {
     for attempt in 0..TRIES {
-        match try_acquire(lock) {
-            Ok(Some(held)) => return Ok(held),
-            Ok(None) if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
-            Ok(None) => pause(runner)?,
-            Err(error) => {
-                let what = format!("taking the lock `{}`", lock.display());
-                return Err(RunError::Failed { what, detail: error.to_string() });
-            }
+        match try_acquire(lock).during("taking the lock", lock)? {
+            Some(held) => return Ok(held),
+            None if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
+            None => pause(runner)?,
         }
     }
     let what = format!("taking the lock `{}`", lock.display());
-    Err(RunError::Failed { what, detail: "timed out, because another process holds it".to_owned() })
+    Err(RunError::failed(what, "timed out, because another process holds it"))
 }
 
 /// Takes the lock; none if another process holds it.

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use banksman_core::receipt::PrepareFault;
+use banksman_core::receipt::EndCause;
 
-use super::{NotPrepared, WorktreeJob, environment, head_of, names};
+use super::{WorktreeJob, diverged, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
 use crate::exec::job::Workspace;
 use crate::exec::process::RunError;
@@ -22,7 +22,7 @@ impl WorktreeJob<'_> {
     pub(super) fn merge_branches(
         &mut self,
         (mut base, mut head): (String, String),
-    ) -> Result<(String, String), NotPrepared> {
+    ) -> Result<(String, String), EndCause> {
         let workspace = self.workspace;
         let count = workspace.produces.len();
         if count == 0 {
@@ -104,7 +104,7 @@ fn merge_in(
     (branch, tip): (&str, &str),
     head: &str,
     worktree: &Path,
-) -> Result<String, NotPrepared> {
+) -> Result<String, EndCause> {
     // Try the merge on the commits first, so that a conflict leaves no trace in the files.
     if !git.is_ancestor(head, tip)?
         && let MergeTree::Conflict { paths } = git.merge_tree(head, tip)?
@@ -121,18 +121,17 @@ fn merge_in(
         return Err(environment(format!("the merge of `{branch}` could not be undone")));
     }
     let (place, message) = (worktree.display(), git::message_of(&merged));
-    let detail = format!("cannot merge `{branch}` because of files in `{place}`: {message}");
-    Err(NotPrepared { class: PrepareFault::Diverged, detail })
+    let why = format!("cannot merge `{branch}` because of files in `{place}`: {message}");
+    Err(diverged(why))
 }
 
-fn conflict(branch: &str, paths: &[String]) -> NotPrepared {
+fn conflict(branch: &str, paths: &[String]) -> EndCause {
     let named: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
     let more = match paths.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let detail = format!("cannot merge `{branch}`: it conflicts in {}{more}", named.join(", "));
-    NotPrepared { class: PrepareFault::Diverged, detail }
+    diverged(format!("cannot merge `{branch}`: it conflicts in {}{more}", named.join(", ")))
 }
 
 /// The commit to measure the task's own work from: one that contains the base and every merged

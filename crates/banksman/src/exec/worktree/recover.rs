@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use banksman_core::receipt::PrepareFault;
+use banksman_core::receipt::EndCause;
 
-use super::{NotPrepared, WorktreeJob, link};
+use super::{WorktreeJob, diverged, link};
 use crate::exec::files::AtPath;
 use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
@@ -73,7 +73,7 @@ pub(in crate::exec) fn move_branch_to_head(
 
 impl WorktreeJob<'_> {
     /// Makes a worktree usable. Returns whether it is clean.
-    pub(super) fn recover(&mut self, record: &Path) -> Result<bool, NotPrepared> {
+    pub(super) fn recover(&mut self, record: &Path) -> Result<bool, EndCause> {
         self.clear_locks(Some(record))?;
         self.undo_interrupted(record)?;
         self.abort_unfinished(record)?;
@@ -82,17 +82,16 @@ impl WorktreeJob<'_> {
         let status = git.status()?;
         if status.head.is_none() {
             if restore_branch(&mut git, branch, record, &mut self.notes)?.is_none() {
-                let detail =
-                    format!("the branch `{branch}` is gone and its last commit is unknown");
-                return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+                let why = format!("the branch `{branch}` is gone and its last commit is unknown");
+                return Err(diverged(why));
             }
             return Ok(git.status()?.is_clean());
         }
         if status.branch.as_deref() == Some(branch) {
             let last = link::last_head(record);
             if last.is_some() && last != status.head {
-                let detail = format!("the branch `{branch}` was moved from outside its worktree");
-                return Err(NotPrepared { class: PrepareFault::Diverged, detail });
+                let why = format!("the branch `{branch}` was moved from outside its worktree");
+                return Err(diverged(why));
             }
             return Ok(status.is_clean());
         }
@@ -126,10 +125,8 @@ impl WorktreeJob<'_> {
                 continue;
             }
             if is_open_somewhere(&lock) {
-                return Err(RunError::Failed {
-                    what: "taking over the worktree".to_owned(),
-                    detail: format!("a process still has `{}` open", lock.display()),
-                });
+                let detail = format!("a process still has `{}` open", lock.display());
+                return Err(RunError::failed("taking over the worktree", detail));
             }
             fs::remove_file(&lock).during("removing", &lock)?;
         }

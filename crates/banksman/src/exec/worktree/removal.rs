@@ -72,8 +72,7 @@ pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed,
 }
 
 fn not_ours(worktree: &Path, why: &str) -> RunError {
-    let what = format!("removing `{}`", worktree.display());
-    RunError::Failed { what, detail: why.to_owned() }
+    RunError::failed(format!("removing `{}`", worktree.display()), why)
 }
 
 /// Commits reachable from these are not lost with the worktree.

@@ -147,8 +147,6 @@ fn store_ref(git: &mut Git<'_>, worktree: &Path, commit: &str) -> Result<String,
             return Ok(name);
         }
     }
-    Err(RunError::Failed {
-        what: "saving the work under a rescue ref".to_owned(),
-        detail: format!("no free number was found under `{prefix}`"),
-    })
+    let detail = format!("no free number was found under `{prefix}`");
+    Err(RunError::failed("saving the work under a rescue ref", detail))
 }

@@ -20,8 +20,8 @@ use banksman::exec::evidence::gather;
 use banksman::exec::job::{Verification, Workspace};
 use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
 use banksman::exec::worktree::removal::{Removed, remove};
-use banksman::exec::worktree::{NotPrepared, Prepared, prepare};
-use banksman_core::receipt::Evidence;
+use banksman::exec::worktree::{Prepared, prepare};
+use banksman_core::receipt::{EndCause, Evidence, PrepareFault};
 
 /// Runs git as somebody who is nobody of this machine, and answers with what it prints.
 pub(crate) fn git_with(env: BTreeMap<String, String>, folder: &Path, args: &[&str]) -> String {
@@ -134,7 +134,10 @@ impl World {
     }
 
     fn try_prepare(&self, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
-        prepare(&mut self.runner(), workspace)
+        prepare(&mut self.runner(), workspace).map_err(|ended| match ended {
+            EndCause::NotPrepared { detail, class } => NotPrepared { class, detail },
+            other => panic!("{other:?}"),
+        })
     }
 
     fn prepare(&self, workspace: &Workspace) -> Prepared {
@@ -156,6 +159,18 @@ impl World {
 
     fn status(&self, folder: &Path) -> String {
         self.git(folder, &["status", "--porcelain"])
+    }
+}
+
+#[derive(Debug)]
+struct NotPrepared {
+    class: PrepareFault,
+    detail: String,
+}
+
+impl std::fmt::Display for NotPrepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
     }
 }
 
