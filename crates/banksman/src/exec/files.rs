@@ -5,7 +5,7 @@
 //! large the tree is.
 
 use std::fs::{self, DirEntry, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -178,6 +178,32 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
+}
+
+/// Reads the beginning of such a file.
+pub(in crate::exec) fn read_plain(path: &Path, at_most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(at_most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Replaces a file atomically: readers see the old content or the new. A link in its place is
+/// replaced, not followed.
+pub(in crate::exec) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (_, draft) = write_draft(path, bytes)?;
+    fs::rename(&draft, path)
+}
+
+/// Writes a new file next to the one that it is to replace.
+pub(in crate::exec) fn write_draft(path: &Path, bytes: &[u8]) -> io::Result<(File, PathBuf)> {
+    let mut draft = path.as_os_str().to_owned();
+    // Two processes may replace a file at the same time.
+    draft.push(format!(".{}.draft", std::process::id()));
+    let draft = PathBuf::from(draft);
+    remove_if_exists(&draft)?;
+    let mut file = File::create_new(&draft)?;
+    file.write_all(bytes)?;
+    Ok((file, draft))
 }
 
 /// Reads a file that people name. What claims to be short, such as a pipe or a device, is not read

@@ -4,7 +4,7 @@
 //! tells whether a job is alive: a lock cannot outlive its holder, a process id can.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use banksman_core::limits::{REPORTS, REPORTS_BYTES};
@@ -13,7 +13,7 @@ use banksman_core::time::Instant;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::files::{AtPath, FileError, fault, open_plain, sync_folder};
+use super::super::files::{self, AtPath, FileError, fault, sync_folder};
 use super::super::job::JobSpec;
 use super::heartbeat::KeeperStatus;
 
@@ -122,8 +122,8 @@ impl JobFolder {
     /// The receipt is on disk, complete and under its name, when this returns.
     pub fn write_receipt(&self, receipt: &Receipt) -> Result<(), FileError> {
         let path = self.0.join("receipt.json");
-        let draft = write_draft(&path, &json(receipt), File::sync_all)?;
-        fs::rename(&draft, &path).at("write", &path)?;
+        let (file, draft) = files::write_draft(&path, &json(receipt)).at("write", &path)?;
+        file.sync_all().and_then(|()| fs::rename(&draft, &path)).at("write", &path)?;
         sync_folder(&self.0)
     }
 
@@ -143,12 +143,7 @@ impl JobFolder {
 
     /// The agent's reports. Unknown lines are skipped: the agent can write to this file itself.
     pub fn reports(&self) -> Vec<AgentReport> {
-        let mut text = Vec::new();
-        let file = open_plain(&self.reports_path());
-        let read = file.and_then(|file| file.take(REPORTS_BYTES).read_to_end(&mut text));
-        if read.is_err() {
-            return Vec::new();
-        }
+        let text = files::read_plain(&self.reports_path(), REPORTS_BYTES).unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok()).take(REPORTS).collect()
     }
@@ -200,33 +195,14 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
-    let mut text = Vec::new();
-    let read = open_plain(path).and_then(|file| file.take(JSON_BYTES).read_to_end(&mut text));
-    match read {
-        Ok(_) => {}
+    let text = match files::read_plain(path, JSON_BYTES) {
+        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(fault("read", path, source)),
-    }
+    };
     serde_json::from_slice(&text).map(Some).map_err(|error| fault("parse", path, error.into()))
 }
 
-/// Replaces a file atomically: readers see the old content or the new.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let draft = write_draft(path, bytes, |_| Ok(()))?;
-    fs::rename(&draft, path).at("write", path)
-}
-
-fn write_draft(
-    path: &Path,
-    bytes: &[u8],
-    sync: impl FnOnce(&File) -> io::Result<()>,
-) -> Result<PathBuf, FileError> {
-    // Two processes may request a stop at the same time.
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let written = File::create(&draft).and_then(|mut file| {
-        file.write_all(bytes)?;
-        sync(&file)
-    });
-    written.at("write", &draft)?;
-    Ok(draft)
+    files::replace(path, bytes).at("write", path)
 }

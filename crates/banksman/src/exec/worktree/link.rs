@@ -6,7 +6,7 @@
 //! worktree.
 
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::exec::files::{self, open_plain};
@@ -37,7 +37,7 @@ pub(in crate::exec) enum WorktreeState {
 }
 
 /// The folder with a repository's branches and records, for a plain, a bare and a linked one.
-pub(super) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
+pub(in crate::exec) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
     let dot_git = repo.join(".git");
     let inner = match fs::symlink_metadata(&dot_git) {
         Ok(found) if found.is_file() => record_named_in(&dot_git)?,
@@ -149,12 +149,12 @@ pub(super) fn link_folder_at(worktree: &Path, record: &Path, future: &Path) -> i
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a worktree has a name"));
     };
     let named = above.canonicalize()?.join(name).join(".git");
-    replace(&record.join("gitdir"), &format!("{}\n", named.display()))?;
+    files::replace(&record.join("gitdir"), format!("{}\n", named.display()).as_bytes())?;
     let dot_git = worktree.join(".git");
     if record_named_in(&dot_git).is_ok_and(|named| named == record) {
         return Ok(());
     }
-    replace(&dot_git, &format!("gitdir: {}\n", record.display()))
+    files::replace(&dot_git, format!("gitdir: {}\n", record.display()).as_bytes())
 }
 
 /// The last commit of the head according to this worktree's reflog, even if its branch is gone;
@@ -175,7 +175,7 @@ pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
 
 /// Locks the record against `git worktree prune` during the move and marks the worktree as spare.
 pub(super) fn mark_spare(record: &Path) -> io::Result<()> {
-    replace(&record.join("locked"), SPARE)
+    files::replace(&record.join("locked"), SPARE.as_bytes())
 }
 
 pub(super) fn unmark_spare(record: &Path) -> io::Result<()> {
@@ -209,15 +209,5 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 pub(super) fn read_small(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    open_plain(path)?.take(FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".banksman");
-    let draft = PathBuf::from(draft);
-    fs::File::create(&draft)?.write_all(text.as_bytes())?;
-    fs::rename(&draft, path)
+    io::read_to_string(open_plain(path)?.take(FILE_BYTES))
 }

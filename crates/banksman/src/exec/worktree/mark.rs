@@ -56,8 +56,8 @@ struct MarkFile {
 impl MarkFile {
     fn write(workspace: &Workspace, path: &Path) -> io::Result<()> {
         let Workspace { task, worktree, spare, repo, branch, .. } = workspace.clone();
-        let note = serde_json::to_string(&Self { task, worktree, spare, repo, branch })?;
-        link::replace(path, &note)
+        let note = serde_json::to_vec(&Self { task, worktree, spare, repo, branch })?;
+        files::replace(path, &note)
     }
 
     fn read(path: &Path) -> Option<Self> {

@@ -7,8 +7,8 @@
 
 use std::path::Path;
 
-use super::{WorktreeJob, link, recover};
-use crate::exec::files::{AtPath, remove_if_exists};
+use super::{WorktreeJob, recover};
+use crate::exec::files::{self, AtPath, remove_if_exists};
 use crate::exec::git::CheckoutTarget;
 use crate::exec::process::RunError;
 
@@ -18,7 +18,7 @@ const NOTE: &str = "banksman-moving";
 /// Begins a move: all changes from here on are ours.
 pub(super) fn begin(record: &Path) -> Result<(), RunError> {
     let note = record.join(NOTE);
-    link::replace(&note, "").during("writing", &note)
+    files::replace(&note, b"").during("writing", &note)
 }
 
 pub(super) fn end(record: &Path) -> Result<(), RunError> {
