@@ -252,7 +252,7 @@ mod tests {
         let gates = ["G", "H"].map(|id| ExpectedSignal::Gate { id: id.to_owned() });
         let seen = mailbox.look(&gates, Instant(0)).unwrap();
         assert_eq!(seen.len(), 2);
-        assert!(matches!(mailbox.take(&seen[0]).unwrap(), SignalResult::Moved(_)));
+        assert!(matches!(mailbox.take_from(&mailbox, &seen[0]).unwrap(), SignalResult::Moved(_)));
         let moved = mailbox.clear_for(&[], &["G".to_owned(), "H".to_owned()], &[], "r1").unwrap();
         assert_eq!(moved, 2);
         mailbox.record("w", Instant(0), "it was taken", "t1#1").unwrap();

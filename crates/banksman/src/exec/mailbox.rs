@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use super::files::{AtPath, FileError, fault, remove_if_exists};
 use super::lock::lock_within;
-use super::repo;
+use super::worktree::common_folder;
 use crate::clock;
 use disk::DRAFT_ENDING;
 use hiding::EXCLUDE;
 pub(super) use hiding::hide_from_git;
 pub use names::file_name;
-pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult, parse_step_signal};
+pub(super) use signals::StepSignal;
+pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult};
 
 const FOLDER: &str = ".workflow";
 const SPECS: &str = ".workflow/specs";
@@ -150,7 +151,7 @@ impl Mailbox {
     /// Adds the mailbox to `.git/info/exclude`: where people made the folder, its `.gitignore` is
     /// theirs. This happens before the first file that git would see.
     fn hide(&self) -> Result<(), MailboxError> {
-        let Some(common) = repo::common_folder(&self.root) else { return Ok(()) };
+        let Ok(common) = common_folder(&self.root) else { return Ok(()) };
         hide_from_git(&common).at("extend", &common.join(EXCLUDE))?;
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::time::Instant;
 
 use super::files::changed_at;
+use super::worktree::common_folder;
 
 /// A larger file does not belong to git.
 const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
@@ -15,7 +16,7 @@ const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
 /// there is no other.
 #[must_use]
 pub fn base_branch(repo: &Path) -> Option<String> {
-    let git = common_folder(repo)?;
+    let git = common_folder(repo).ok()?;
     let packed = read(&git.join("packed-refs")).unwrap_or_default();
     let exists = |branch: &&str| {
         let name = format!("refs/heads/{branch}");
@@ -36,7 +37,7 @@ pub fn base_branch(repo: &Path) -> Option<String> {
 /// The remote `origin`, if it exists.
 #[must_use]
 pub fn remote(repo: &Path) -> Option<String> {
-    let config = read(&common_folder(repo)?.join("config"))?;
+    let config = read(&common_folder(repo).ok()?.join("config"))?;
     let is_there = config.lines().any(|line| line.trim() == "[remote \"origin\"]");
     is_there.then(|| "origin".to_owned())
 }
@@ -45,7 +46,7 @@ pub fn remote(repo: &Path) -> Option<String> {
 /// branch's reflog.
 #[must_use]
 pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> Option<String> {
-    let log = read(&common_folder(repo)?.join("logs/refs/heads").join(branch))?;
+    let log = read(&common_folder(repo).ok()?.join("logs/refs/heads").join(branch))?;
     let is_marked = |line: &&str| {
         let Some((head, message)) = line.split_once('\t') else { return false };
         // The part before the message ends with a time in seconds and a zone.
@@ -59,31 +60,19 @@ pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> O
 /// The reflog of a branch, to be watched.
 #[must_use]
 pub fn branch_log(repo: &Path, branch: &str) -> Option<PathBuf> {
-    Some(common_folder(repo)?.join("logs/refs/heads").join(branch))
+    Some(common_folder(repo).ok()?.join("logs/refs/heads").join(branch))
 }
 
 /// The reflog of a remote-tracking branch, to be watched.
 #[must_use]
 pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf> {
-    Some(common_folder(repo)?.join("logs/refs/remotes").join(remote).join(branch))
+    Some(common_folder(repo).ok()?.join("logs/refs/remotes").join(remote).join(branch))
 }
 
 /// When a branch was last pushed or fetched, by this machine's clock.
 #[must_use]
 pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
     changed_at(&fs::metadata(published_log(repo, remote, branch)?).ok()?)
-}
-
-/// The folder with the branches: `.git`, or the one that a worktree's `.git` file leads to.
-pub(super) fn common_folder(repo: &Path) -> Option<PathBuf> {
-    let git = repo.join(".git");
-    if git.is_dir() {
-        return Some(git);
-    }
-    let text = read(&git)?;
-    let linked = repo.join(text.trim().strip_prefix("gitdir: ")?);
-    let common = read(&linked.join("commondir"))?;
-    Some(linked.join(common.trim()))
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -131,6 +120,7 @@ mod tests {
     #[test]
     fn a_worktree_leads_to_its_repository() {
         let folder = repo(&[
+            ("main/.git/HEAD", "ref: refs/heads/main\n"),
             ("main/.git/refs/heads/main", "abc\n"),
             ("main/.git/config", "[remote \"origin\"]\n\turl = x\n"),
             ("main/.git/worktrees/side/commondir", "../..\n"),

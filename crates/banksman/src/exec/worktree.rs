@@ -26,7 +26,7 @@ use super::files::AtPath;
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
 use super::process::{Output, Program, RunError, Runner};
-pub(in crate::exec) use link::WorktreeState;
+pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 use pool::{SET_UP, WorktreePool};
 pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};

@@ -94,7 +94,7 @@ pub struct AgentSetup {
 }
 
 /// What a run asks of its agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentRequest {
     pub prompt: String,
     /// The session to resume.

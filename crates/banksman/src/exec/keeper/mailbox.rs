@@ -4,28 +4,21 @@
 //! not followed, and only files below the given roots are touched. What a signal means for the run
 //! is decided elsewhere.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use banksman_core::limits::SIGNAL_BYTES;
 
-use crate::exec::files::{self, Found, open_plain, remove_if_exists};
+use crate::exec::files::{self, Found, remove_if_exists};
 use crate::exec::git::MAILBOX;
-use crate::exec::mailbox::parse_step_signal;
+use crate::exec::mailbox::{StepSignal, disk};
 
 /// How much of the sentences is kept.
 const NOTE_BYTES: usize = 2 * 1024;
 /// The most feedback for one attempt: an agent has to read it all.
 const FEEDBACK_FILES: usize = 50;
 const FEEDBACK_BYTES: u64 = 2 * 1024 * 1024;
-
-/// The content of a step's signal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StepSignal {
-    pub(super) failed: bool,
-    pub(super) note: Option<String>,
-}
 
 /// What is at the path of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +27,7 @@ pub(super) enum SignalState {
     /// Not a complete JSON value, or not yet.
     Incomplete,
     /// Something that cannot become a signal.
-    Unusable(&'static str),
+    Unusable(String),
     Complete {
         text: Vec<u8>,
         signal: StepSignal,
@@ -44,32 +37,27 @@ pub(super) enum SignalState {
 /// Reads a signal below a root.
 pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
     if !files::is_inside(path) {
-        return SignalState::Unusable("its path leads out of the repository");
+        return SignalState::Unusable("its path leads out of the repository".to_owned());
     }
-    let path = root.join(path);
-    match path.symlink_metadata() {
-        Err(_) => return SignalState::Missing,
-        Ok(found) if !found.is_file() => return SignalState::Unusable("it is not a plain file"),
-        Ok(found) if found.len() > SIGNAL_BYTES as u64 => {
-            return SignalState::Unusable("it is too large");
+    match disk::read(&root.join(path), SIGNAL_BYTES) {
+        Ok(disk::Found::Missing) => SignalState::Missing,
+        Ok(disk::Found::Unusable(_, why)) => SignalState::Unusable(why),
+        Ok(disk::Found::Plain(_, text)) if text.len() > SIGNAL_BYTES => {
+            SignalState::Unusable("it is too large".to_owned())
         }
-        Ok(_) => {}
-    }
-    let mut text = Vec::new();
-    let read =
-        open_plain(&path).and_then(|file| file.take(SIGNAL_BYTES as u64).read_to_end(&mut text));
-    match read.map(|_| parse_signal(&text)) {
-        Ok(Some(signal)) => SignalState::Complete { text, signal },
-        Ok(None) => SignalState::Incomplete,
-        Err(_) => SignalState::Unusable("it cannot be read"),
+        Ok(disk::Found::Plain(_, text)) => match parse_signal(&text) {
+            Some(signal) => SignalState::Complete { text, signal },
+            None => SignalState::Incomplete,
+        },
+        Err(error) => SignalState::Unusable(format!("{error}: {}", error.source)),
     }
 }
 
 /// None while the text is not a complete JSON value.
 fn parse_signal(text: &[u8]) -> Option<StepSignal> {
-    let (failed, note) = parse_step_signal(text)?;
-    let note = note.map(|note| note[..note.floor_char_boundary(NOTE_BYTES)].to_owned());
-    Some(StepSignal { failed, note })
+    let mut signal = StepSignal::parse(text)?;
+    signal.note.iter_mut().for_each(|note| note.truncate(note.floor_char_boundary(NOTE_BYTES)));
+    Some(signal)
 }
 
 /// Removes a signal, if it exists.
@@ -85,7 +73,7 @@ pub(super) fn keep_copy(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> i
     let folder = mailbox.join(MAILBOX[0]).join("taken");
     fs::create_dir_all(&folder)?;
     let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    replace(&folder.join(format!("{name}.{job}.json")), text)
+    files::replace(&folder.join(format!("{name}.{job}.json")), text)
 }
 
 /// Copies feedback on earlier attempts to the same place in the worktree. Returns which files were
@@ -126,9 +114,8 @@ fn not_copied(file: &Found, why: &str) -> String {
 
 fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
     make_folders(worktree, file.path.parent().unwrap_or(Path::new("")))?;
-    let mut text = Vec::new();
-    open_plain(&mailbox.join(&file.path))?.take(file.bytes).read_to_end(&mut text)?;
-    replace(&worktree.join(&file.path), &text)
+    let text = files::read_plain(&mailbox.join(&file.path), file.bytes)?;
+    files::replace(&worktree.join(&file.path), &text)
 }
 
 /// Creates folders below a root, none of them through a link.
@@ -143,14 +130,6 @@ fn make_folders(root: &Path, below: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Replaces a file atomically; a link in its place is replaced, not followed.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    remove_if_exists(&draft)?;
-    File::create_new(&draft).and_then(|mut file| file.write_all(text))?;
-    fs::rename(&draft, path)
 }
 
 #[cfg(test)]
@@ -199,17 +178,17 @@ mod tests {
         assert_eq!(read_signal(root, PATH), SignalState::Missing);
         assert_eq!(
             read_signal(root, "../x.json"),
-            SignalState::Unusable("its path leads out of the repository")
+            SignalState::Unusable("its path leads out of the repository".to_owned())
         );
         put(root, PATH, "{\"sta");
         assert_eq!(read_signal(root, PATH), SignalState::Incomplete);
         put(root, PATH, &format!("\"{}\"", "x".repeat(300_000)));
-        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is too large"));
+        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is too large".to_owned()));
         remove_signal(root, PATH).unwrap();
         remove_signal(root, PATH).unwrap();
         put(root, "elsewhere", "{}");
         symlink(root.join("elsewhere"), root.join(PATH)).unwrap();
-        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is not a plain file"));
+        assert_eq!(read_signal(root, PATH), SignalState::Unusable("it is a link".to_owned()));
         remove_signal(root, PATH).unwrap();
         assert!(root.join("elsewhere").exists() && !root.join(PATH).exists());
     }

@@ -103,15 +103,14 @@ impl Keeper {
                     }
                     SignalState::Incomplete => {
                         is_incomplete = true;
-                        why = why.or(Some("it is not a complete JSON value"));
+                        why.get_or_insert_with(|| "it is not a complete JSON value".to_owned());
                     }
                     SignalState::Unusable(reason) => why = why.or(Some(reason)),
                     SignalState::Missing => {}
                 }
             }
             if !is_incomplete || clock::monotonic() >= until || self.interrupt.is_some() {
-                let note = why.map(str::to_owned);
-                return ObservedSignal { found: false, detail, note, failed: false };
+                return ObservedSignal { found: false, detail, note: why, failed: false };
             }
             self.pause(POLL_INTERVAL);
         }

@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use banksman_core::failure::{self, RunExpectation};
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
@@ -29,6 +28,8 @@ use super::turn::{AgentTurn, Logs};
 use super::watch::POLL_INTERVAL;
 use crate::clock;
 
+/// The shape of the evaluator's answer.
+const OPINION_SCHEMA: &str = include_str!("../../../prompts/evaluator.schema.json");
 /// What the agent's tools know about its task.
 const TASK_FILE: &str = "task.json";
 /// What the agent's tools know about the policy, to answer what needs no permission.
@@ -76,7 +77,7 @@ impl Keeper {
 
     /// `Err` is a premature end, as everywhere in this file.
     fn agent_work(&mut self, place: Option<&Workspace>, work: &AgentWork) -> Result<(), EndCause> {
-        check_schema(work.ask.schema.as_ref())?;
+        check_schema(&work.ask)?;
         let (folder, prepared) = self.prepare(place)?;
         self.write_json(TASK_FILE, &work.about)?;
         if let Some(guard) = &work.ask.guard {
@@ -295,7 +296,7 @@ impl Keeper {
                 }
                 Some(ended) => return Err(ended),
                 None => {
-                    check_answer(work.ask.schema.as_ref(), receipt);
+                    check_answer(&work.ask, receipt);
                     if receipt.objections.is_empty() || was_corrected || session.is_none() {
                         return Ok(());
                     }
@@ -322,11 +323,8 @@ impl Keeper {
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
         let ask = AgentRequest {
             prompt: evaluator.prompt.replace("{evidence}", facts),
-            session: None,
-            schema: Some(opinion_schema()),
-            mcp: None,
-            cost_micros: None,
-            guard: None,
+            schema: serde_json::from_str(OPINION_SCHEMA).expect("a test reads all of them"),
+            ..AgentRequest::default()
         };
         let limits = RunLimits {
             idle_ms: evaluator.timeout_ms,
@@ -420,8 +418,8 @@ fn evaluator_input(receipt: &Receipt) -> String {
 }
 
 /// Refuses to start an agent for an answer that cannot be checked.
-fn check_schema(schema: Option<&Value>) -> Result<(), EndCause> {
-    let checked = schema.map_or(Ok(()), schema::check_supported);
+fn check_schema(ask: &AgentRequest) -> Result<(), EndCause> {
+    let checked = ask.schema.as_ref().map_or(Ok(()), schema::check_supported);
     checked.map_err(|fault| {
         let detail = format!("the answer's schema is not supported: {fault}");
         EndCause::NotPrepared { detail, class: PrepareFault::Setup }
@@ -430,10 +428,10 @@ fn check_schema(schema: Option<&Value>) -> Result<(), EndCause> {
 
 /// Records the last answer if it is valid, and otherwise the objections. An agent that has not
 /// reported success has not answered and is not asked again.
-fn check_answer(schema: Option<&Value>, receipt: &mut Receipt) {
+fn check_answer(ask: &AgentRequest, receipt: &mut Receipt) {
     (receipt.answer, receipt.objections) = (None, Vec::new());
     let reading = receipt.reading.as_ref().filter(|reading| is_success(Some(reading)));
-    let Some((schema, reading)) = schema.zip(reading) else { return };
+    let Some((schema, reading)) = ask.schema.as_ref().zip(reading) else { return };
     let Some(answer) = &reading.answer else {
         receipt.objections.push("the answer contains no JSON object".to_owned());
         return;
@@ -458,11 +456,6 @@ fn correction_prompt(objections: &[String]) -> String {
     )
 }
 
-fn opinion_schema() -> Value {
-    let schema = include_str!("../../../prompts/evaluator.schema.json");
-    serde_json::from_str(schema).expect("a test reads all of them")
-}
-
 /// Records the evaluator's usage even if its answer is useless.
 fn record_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
     receipt.opinion = asked.and_then(opinion);
@@ -473,11 +466,8 @@ fn record_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
 }
 
 fn opinion(reading: &StreamSummary) -> Option<EvaluatorOpinion> {
-    let answer = reading.answer.as_ref().filter(|_| is_success(Some(reading)))?;
-    Some(EvaluatorOpinion {
-        done: answer.get("done")?.as_bool()?,
-        reason: answer.get("reason")?.as_str()?.to_owned(),
-    })
+    let answer = reading.answer.clone().filter(|_| is_success(Some(reading)))?;
+    serde_json::from_value(answer).ok()
 }
 
 /// Merges two turns: usage and reports add up, and the later turn decides the rest.
@@ -500,7 +490,7 @@ fn merge_turns(earlier: Option<StreamSummary>, later: StreamSummary) -> StreamSu
 mod tests {
     use banksman_core::receipt::{CheckResult, ProcessExit};
     use banksman_core::time::Instant;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -531,19 +521,19 @@ mod tests {
         assert!(input.len() <= EVALUATOR_BYTES && input.contains("\n</data "), "{}", input.len());
     }
 
-    fn checked(schema: &Value, reading: StreamSummary) -> (Option<Value>, Vec<String>) {
+    fn checked(reading: StreamSummary) -> (Option<Value>, Vec<String>) {
         let mut receipt = Receipt::new("r1.1", Instant(0), EndCause::Completed);
         // Left over from an earlier turn.
         receipt.answer = Some(json!("old"));
         receipt.objections = vec!["old".to_owned()];
         receipt.reading = Some(reading);
-        check_answer(Some(schema), &mut receipt);
+        let schema = serde_json::from_str(OPINION_SCHEMA).unwrap();
+        check_answer(&AgentRequest { schema, ..AgentRequest::default() }, &mut receipt);
         (receipt.answer, receipt.objections)
     }
 
     #[test]
     fn only_a_valid_answer_of_a_successful_agent_is_recorded() {
-        let schema = opinion_schema();
         let summary = |terminal, answer: Option<Value>| StreamSummary {
             terminal,
             answer,
@@ -551,25 +541,18 @@ mod tests {
         };
         let good = json!({ "done": true, "reason": "so" });
         let done = Some(Terminal::Success);
-        assert_eq!(
-            checked(&schema, summary(done, Some(good.clone()))),
-            (Some(good.clone()), vec![])
-        );
+        assert_eq!(checked(summary(done, Some(good.clone()))), (Some(good.clone()), vec![]));
         for end in [None, Some(Terminal::Error)] {
-            assert_eq!(
-                checked(&schema, summary(end, Some(good.clone()))),
-                (None, vec![]),
-                "{end:?}"
-            );
+            assert_eq!(checked(summary(end, Some(good.clone()))), (None, vec![]), "{end:?}");
         }
-        let (answer, objections) = checked(&schema, summary(done, None));
+        let (answer, objections) = checked(summary(done, None));
         assert_eq!((answer, objections.len()), (None, 1), "{objections:?}");
         let odd = json!({ "done": true, "reason": "so", "é".repeat(10_000): 1 });
-        let (answer, objections) = checked(&schema, summary(done, Some(odd)));
+        let (answer, objections) = checked(summary(done, Some(odd)));
         assert_eq!((answer, objections.len()), (None, 1));
         assert!(objections[0].len() <= OBJECTION_BYTES, "{}", objections[0].len());
         let long = json!({ "done": true, "reason": "x".repeat(limits::ANSWER_BYTES) });
         let expected = vec!["it is larger than 128 KiB; shorten it".to_owned()];
-        assert_eq!(checked(&schema, summary(done, Some(long))), (None, expected));
+        assert_eq!(checked(summary(done, Some(long))), (None, expected));
     }
 }

@@ -35,13 +35,16 @@ pub fn file_name(id: &str) -> String {
         }
     }
     if name.len() > NAME_BYTES {
-        let digest = Sha256::digest(id.as_bytes());
-        let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         name.truncate(name.floor_char_boundary(KEPT_BYTES));
         // No other name contains a tilde.
-        name = format!("{name}~{hash}");
+        name = format!("{name}~{}", short_hash(id.as_bytes()));
     }
     name
+}
+
+/// Sixteen hex digits that distinguish contents.
+pub(super) fn short_hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The name before the last dot, and the rest with the dot. A leading dot starts no extension.

@@ -3,17 +3,18 @@
 //! Reading changes nothing. A signal counts until it is taken. Its consequences must be recorded by
 //! then, under [`SignalFile::key`], because a crash in between shows the same signal again.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits::SIGNAL_BYTES;
 use banksman_core::time::{Instant, Span};
-use sha2::{Digest, Sha256};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::disk::{self, Found};
-use super::names::{file_name, split_extension};
+use super::names::{file_name, short_hash, split_extension};
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
 use crate::exec::files::{AtPath, fault, is_missing, remove_if_exists};
 
@@ -100,13 +101,12 @@ struct Fingerprint {
 
 impl Fingerprint {
     fn of(meta: &Metadata, bytes: &[u8]) -> Self {
-        let digest = Sha256::digest(bytes);
         Self {
             device: meta.dev(),
             inode: meta.ino(),
             length: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
-            hash: digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+            hash: short_hash(bytes),
         }
     }
 }
@@ -119,15 +119,11 @@ impl SignalFile {
         let Fingerprint { inode, modified: (seconds, nanos), hash, .. } = fingerprint;
         format!("{}@{seconds}.{nanos:09}-{inode}-{hash}", self.path)
     }
-}
 
-impl SignalFile {
     /// The same as a mark for the audit log.
     #[must_use]
     pub fn mark(&self) -> String {
-        let digest = Sha256::digest(self.key().as_bytes());
-        let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("signal-{short}")
+        format!("signal-{}", short_hash(self.key().as_bytes()))
     }
 }
 
@@ -204,25 +200,23 @@ impl Mailbox {
         [own].into_iter().chain(later).collect()
     }
 
-    /// Moves a signal that was read to `signals/taken/`, where it stays readable and no longer
-    /// counts.
-    pub fn take(&self, found: &SignalFile) -> Result<SignalResult, MailboxError> {
-        match &found.content {
-            Content::NotYet { .. } => return Err(MailboxError::NotYet(found.path.clone())),
-            Content::Done { .. }
-            | Content::Pass { .. }
-            | Content::Fail { .. }
-            | Content::Unreadable { .. } => {}
+    /// Moves a signal that was read to `signals/taken/` of this mailbox, where it stays readable and
+    /// no longer counts. `place` is the mailbox that it was found in: this one, or a worktree of the
+    /// repository, possibly on another disk, where it would be committed.
+    pub fn take_from(
+        &self,
+        place: &Self,
+        found: &SignalFile,
+    ) -> Result<SignalResult, MailboxError> {
+        if let Content::NotYet { .. } = found.content {
+            return Err(MailboxError::NotYet(found.path.clone()));
         }
         let lock = self.lock()?;
-        let Some(from) = place::existing(&self.root, &found.path)? else {
+        let Some(from) = place::existing(&place.root, &found.path)? else {
             return Ok(SignalResult::Gone);
         };
-        let fingerprint = fingerprint_of(&from)?;
-        if fingerprint.is_none() {
-            return Ok(SignalResult::Gone);
-        }
-        if fingerprint != found.fingerprint {
+        let Some((fingerprint, bytes)) = identify(&from)? else { return Ok(SignalResult::Gone) };
+        if Some(&fingerprint) != found.fingerprint.as_ref() {
             return Ok(SignalResult::Changed);
         }
         let name = found.path.rsplit('/').next().unwrap_or(&found.path);
@@ -230,61 +224,18 @@ impl Mailbox {
         for number in 1..=MAX_SAME_NAME {
             let path = format!("{TAKEN}/{stem}.{number}{ending}");
             let to = place::created(&self.root, &path)?;
-            match disk::move_to_free(&from, &to) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(error) if is_missing(&error) => return Ok(SignalResult::Gone),
-                Err(source) => return Err(fault("take", &from, source).into()),
-            }
-            // Somebody may have written a new file between the check and the move, which nobody has
-            // read. Put it back, unless there is a still newer one.
-            if fingerprint_of(&to)? != found.fingerprint {
-                let back = disk::move_to_free(&to, &from);
-                back.at("put back", &from)?;
-                return Ok(SignalResult::Changed);
-            }
-            disk::sync_folder(place::parent(&to))?;
-            disk::sync_folder(place::parent(&from))?;
-            drop(lock);
-            return Ok(SignalResult::Moved(path));
-        }
-        Err(MailboxError::TooManyFiles(found.path.clone()))
-    }
-
-    /// Takes a signal that may be in a worktree of the repository, possibly on another disk: keeps
-    /// a copy here and removes it there, where it would be committed.
-    pub fn take_from(
-        &self,
-        place: &Self,
-        found: &SignalFile,
-    ) -> Result<SignalResult, MailboxError> {
-        if place.root == self.root {
-            return self.take(found);
-        }
-        let lock = self.lock()?;
-        let Some(from) = place::existing(&place.root, &found.path)? else {
-            return Ok(SignalResult::Gone);
-        };
-        let bytes = match disk::read(&from, SIGNAL_BYTES)? {
-            Found::Missing => return Ok(SignalResult::Gone),
-            Found::Unusable(meta, _) if Some(Fingerprint::of(&meta, &[])) == found.fingerprint => {
-                Vec::new()
-            }
-            Found::Plain(meta, bytes)
-                if Some(Fingerprint::of(&meta, &bytes)) == found.fingerprint =>
-            {
-                bytes
-            }
-            Found::Unusable(..) | Found::Plain(..) => return Ok(SignalResult::Changed),
-        };
-        let name = found.path.rsplit('/').next().unwrap_or(&found.path);
-        let (stem, ending) = split_extension(name);
-        for number in 1..=MAX_SAME_NAME {
-            let path = format!("{TAKEN}/{stem}.{number}{ending}");
-            if disk::create_new_file(&place::created(&self.root, &path)?, &bytes)? {
+            let moved = SignalResult::Moved(path);
+            let result = if place.root == self.root {
+                move_unchanged(&from, &to, &fingerprint, moved)?
+            } else if disk::create_new_file(&to, &bytes)? {
                 remove_if_exists(&from).at("replace", &from)?;
+                Some(moved)
+            } else {
+                None
+            };
+            if let Some(result) = result {
                 drop(lock);
-                return Ok(SignalResult::Moved(path));
+                return Ok(result);
             }
         }
         Err(MailboxError::TooManyFiles(found.path.clone()))
@@ -306,16 +257,13 @@ fn refused_path(
 ) -> Result<SignalFile, MailboxError> {
     match (what, error) {
         (ExpectedSignal::Step { path: Some(_), .. }, MailboxError::Path { why, .. }) => {
-            let content = Content::Unreadable { why: format!("its path {why}") };
-            let path = path.to_owned();
-            let what = what.clone();
             Ok(SignalFile {
-                what,
-                path,
+                what: what.clone(),
+                path: path.to_owned(),
                 modified: now,
                 changed: vec![now],
                 owner: None,
-                content,
+                content: Content::Unreadable { why: format!("its path {why}") },
                 fingerprint: None,
             })
         }
@@ -323,12 +271,38 @@ fn refused_path(
     }
 }
 
-fn fingerprint_of(path: &Path) -> Result<Option<Fingerprint>, MailboxError> {
-    Ok(match disk::read(path, SIGNAL_BYTES)? {
-        Found::Missing => None,
-        Found::Unusable(meta, _) => Some(Fingerprint::of(&meta, &[])),
-        Found::Plain(meta, bytes) => Some(Fingerprint::of(&meta, &bytes)),
-    })
+/// The identity of a file and the part of it that is read.
+fn identify(path: &Path) -> Result<Option<(Fingerprint, Vec<u8>)>, MailboxError> {
+    let (meta, bytes) = match disk::read(path, SIGNAL_BYTES)? {
+        Found::Missing => return Ok(None),
+        Found::Unusable(meta, _) => (meta, Vec::new()),
+        Found::Plain(meta, bytes) => (meta, bytes),
+    };
+    Ok(Some((Fingerprint::of(&meta, &bytes), bytes)))
+}
+
+/// Moves a file to a path and returns `moved`, or what prevented it; none if the path is not free.
+fn move_unchanged(
+    from: &Path,
+    to: &Path,
+    expected: &Fingerprint,
+    moved: SignalResult,
+) -> Result<Option<SignalResult>, MailboxError> {
+    match disk::move_to_free(from, to) {
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        Err(error) if is_missing(&error) => return Ok(Some(SignalResult::Gone)),
+        Err(source) => return Err(fault("take", from, source).into()),
+    }
+    // Somebody may have written a new file between the check and the move, which nobody has read.
+    // Put it back, unless there is a still newer one.
+    if identify(to)?.is_none_or(|(now, _)| now != *expected) {
+        disk::move_to_free(to, from).at("put back", from)?;
+        return Ok(Some(SignalResult::Changed));
+    }
+    disk::sync_folder(place::parent(to))?;
+    disk::sync_folder(place::parent(from))?;
+    Ok(Some(moved))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -370,51 +344,77 @@ impl Kind {
         if text.is_empty() && (is_json || matches!(self, Self::Fail)) {
             return Err("it is empty".to_owned());
         }
-        let value = serde_json::from_str::<Value>(text);
-        let fields = match (value, is_json) {
-            (Ok(Value::Object(fields)), _) => fields,
-            (Ok(Value::String(first_text)), true) => note_only(&first_text),
-            (Ok(_), true) | (_, false) => note_only(text),
+        let fields = match (serde_json::from_str(text), is_json) {
+            (Ok(SignalText::Fields(fields)), _) => fields,
+            (Ok(SignalText::Text(note)), true) => note_only(note),
+            (Ok(SignalText::Other(_)), true) | (_, false) => note_only(text.to_owned()),
             (Err(error), true) => return Err(format!("it is not JSON: {error}")),
         };
-        Ok(self.content(&fields, text))
-    }
-
-    fn content(self, fields: &Fields, text: &str) -> Content {
-        let note = first_text(fields, &NOTES);
-        match self {
-            Self::Done => Content::Done { failed: says_failed(fields), note },
+        let note = first_text(&fields, &NOTES);
+        Ok(match self {
+            Self::Done => Content::Done { failed: says_failed(&fields), note },
             Self::Pass => Content::Pass { note },
             Self::Fail => Content::Fail {
                 // An object with other fields is still the reviewer's feedback.
                 note: note.unwrap_or_else(|| text.to_owned()),
-                reason: first_text(fields, &["reason"]),
+                reason: first_text(&fields, &["reason"]),
             },
-        }
+        })
     }
 }
 
-fn note_only(first_text: &str) -> Fields {
-    Fields::from_iter([("note".to_owned(), Value::String(first_text.to_owned()))])
+/// What people and agents write: any JSON, with members of any type.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SignalText {
+    Fields(SignalFields),
+    Text(String),
+    Other(IgnoredAny),
 }
 
-fn first_text(fields: &Fields, names: &[&str]) -> Option<String> {
-    let texts = names.iter().filter_map(|name| fields.get(*name)?.as_str());
-    texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
+type SignalFields = BTreeMap<String, SignalField>;
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SignalField {
+    Flag(bool),
+    Text(String),
+    Other(IgnoredAny),
 }
 
-/// The content of a step's signal: whether the step failed, and a sentence about it. None while the
-/// text is not a complete JSON value.
-#[must_use]
-pub fn parse_step_signal(bytes: &[u8]) -> Option<(bool, Option<String>)> {
-    let value: Value = serde_json::from_slice(bytes).ok()?;
-    let Value::Object(fields) = value else { return Some((false, None)) };
-    Some((says_failed(&fields), first_text(&fields, &NOTES)))
+fn note_only(note: String) -> SignalFields {
+    BTreeMap::from([("note".to_owned(), SignalField::Text(note))])
+}
+
+fn first_text(fields: &SignalFields, names: &[&str]) -> Option<String> {
+    let texts = names.iter().filter_map(|name| match fields.get(*name)? {
+        SignalField::Text(text) => Some(text.trim()),
+        SignalField::Flag(_) | SignalField::Other(_) => None,
+    });
+    texts.filter(|text| !text.is_empty()).map(str::to_owned).next()
+}
+
+/// The content of a step's signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::exec) struct StepSignal {
+    pub(in crate::exec) failed: bool,
+    pub(in crate::exec) note: Option<String>,
+}
+
+impl StepSignal {
+    /// None while the text is not a complete JSON value.
+    pub(in crate::exec) fn parse(bytes: &[u8]) -> Option<Self> {
+        let fields = match serde_json::from_slice(bytes).ok()? {
+            SignalText::Fields(fields) => fields,
+            SignalText::Text(_) | SignalText::Other(_) => SignalFields::new(),
+        };
+        Some(Self { failed: says_failed(&fields), note: first_text(&fields, &NOTES) })
+    }
 }
 
 /// The ways in which agents are known to report a failure.
-fn says_failed(fields: &Fields) -> bool {
-    let is = |name: &str, value: bool| fields.get(name).and_then(Value::as_bool) == Some(value);
+fn says_failed(fields: &SignalFields) -> bool {
+    let is = |name: &str, value: bool| matches!(fields.get(name), Some(SignalField::Flag(flag)) if *flag == value);
     let word =
         first_text(fields, &["status", "outcome", "result"]).map(|word| word.to_ascii_lowercase());
     is("failed", true)

@@ -89,7 +89,10 @@ fn half_a_file_is_waited_for_and_then_told_of() {
                 matches!(&early.content, Content::NotYet { why } if why.contains(reason)),
                 "{early:?}"
             );
-            assert!(matches!(world.mailbox.take(&early), Err(MailboxError::NotYet(_))));
+            assert!(matches!(
+                world.mailbox.take_from(&world.mailbox, &early),
+                Err(MailboxError::NotYet(_))
+            ));
         }
         for now in [WRITTEN.0 + 10 * MINUTE + 1, WRITTEN.0 - 11 * MINUTE] {
             let late = look(now);
@@ -98,7 +101,8 @@ fn half_a_file_is_waited_for_and_then_told_of() {
                 "{late:?}"
             );
         }
-        let put_aside = world.mailbox.take(&look(WRITTEN.0 + 11 * MINUTE)).unwrap();
+        let put_aside =
+            world.mailbox.take_from(&world.mailbox, &look(WRITTEN.0 + 11 * MINUTE)).unwrap();
         assert!(matches!(put_aside, SignalResult::Moved(_)), "a person may want it out of the way");
         assert!(world.look(&[gate("G")]).is_empty());
     }
@@ -150,9 +154,12 @@ fn a_signal_is_taken_once_and_stays_readable() {
         assert_eq!(world.only(step("release/X-1")).key(), seen.key(), "a look changes nothing");
         keys.push(seen.key());
         let taken = format!(".workflow/signals/taken/release+X-1-done.{number}.json");
-        assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Moved(taken.clone()));
         assert_eq!(
-            world.mailbox.take(&seen).unwrap(),
+            world.mailbox.take_from(&world.mailbox, &seen).unwrap(),
+            SignalResult::Moved(taken.clone())
+        );
+        assert_eq!(
+            world.mailbox.take_from(&world.mailbox, &seen).unwrap(),
             SignalResult::Gone,
             "done again after a crash"
         );
@@ -170,13 +177,13 @@ fn what_changed_since_it_was_read_is_left() {
     world.write(path, "");
     let seen = world.only(gate("G"));
     world.write(path, "no, wait");
-    assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Changed);
+    assert_eq!(world.mailbox.take_from(&world.mailbox, &seen).unwrap(), SignalResult::Changed);
     assert_eq!(world.read(path), "no, wait");
 
     let seen = world.only(gate("G"));
     set_modified(&world.root().join(path), Instant(WRITTEN.0 + 5));
     assert_eq!(
-        world.mailbox.take(&seen).unwrap(),
+        world.mailbox.take_from(&world.mailbox, &seen).unwrap(),
         SignalResult::Changed,
         "the same words at another time"
     );
@@ -184,7 +191,7 @@ fn what_changed_since_it_was_read_is_left() {
     let seen = world.only(gate("G"));
     fs::remove_file(world.root().join(path)).unwrap();
     symlink("/dev/null", world.root().join(path)).unwrap();
-    assert_eq!(world.mailbox.take(&seen).unwrap(), SignalResult::Changed);
+    assert_eq!(world.mailbox.take_from(&world.mailbox, &seen).unwrap(), SignalResult::Changed);
     assert!(!world.is_there(".workflow/signals/taken/G-pass.1"));
 }
 
@@ -198,7 +205,7 @@ fn a_step_may_have_a_path_of_its_own() {
     world.write("out/finished.txt", "");
     let seen = world.only(at("X", "out/finished.txt"));
     assert_eq!(seen.content, done(false, None));
-    let taken = world.mailbox.take(&seen).unwrap();
+    let taken = world.mailbox.take_from(&world.mailbox, &seen).unwrap();
     assert_eq!(taken, SignalResult::Moved(".workflow/signals/taken/finished.1.txt".to_owned()));
 }
 
@@ -213,7 +220,10 @@ fn a_path_that_leads_out_does_not_hide_the_others() {
     let is_refused = |seen: &SignalFile| matches!(seen.content, Content::Unreadable { .. });
     assert!(is_refused(&seen[0]) && is_refused(&seen[1]), "{seen:?}");
     assert_eq!(seen[2].content, Content::Pass { note: None });
-    assert!(matches!(world.mailbox.take(&seen[0]), Err(MailboxError::Path { .. })));
+    assert!(matches!(
+        world.mailbox.take_from(&world.mailbox, &seen[0]),
+        Err(MailboxError::Path { .. })
+    ));
 
     let elsewhere = World::new();
     symlink(world.outside(), elsewhere.root().join(".workflow")).unwrap();
@@ -237,7 +247,7 @@ proptest! {
         let seen = world.mailbox.look(&[gate(&id), step(&id)], late).unwrap();
         prop_assert_eq!(seen.len(), 4);
         for seen in &seen {
-            prop_assert!(matches!(world.mailbox.take(seen).unwrap(), SignalResult::Moved(_)));
+            prop_assert!(matches!(world.mailbox.take_from(&world.mailbox, seen).unwrap(), SignalResult::Moved(_)));
         }
         prop_assert!(world.mailbox.look(&[gate(&id), step(&id)], late).unwrap().is_empty());
     }

@@ -1,5 +1,6 @@
 //! Untyped JSON has three places: the values of expressions, the formats of agents, and the
-//! documents of `api`. Elsewhere a shape that is known is a type.
+//! documents of `api`. Elsewhere a shape that is known is a type. What acts on the outside world and
+//! the settings have no values of expressions either.
 
 use super::source::{SourceFile, Violation, found};
 
@@ -11,6 +12,11 @@ const NEEDLES: [&str; 5] = [
     "serde_json::json",
     "serde_json::*",
 ];
+
+/// Another name for it, and where nothing needs values of expressions.
+const ALIASES: [&str; 2] =
+    ["banksman_core::lifecycle::expr::Value", "banksman_core::lifecycle::expr::Fields"];
+const WITHOUT_EXPRESSIONS: [&str; 2] = ["crates/banksman/src/exec/", "crates/banksman/src/config"];
 
 /// Files and folders that may use it.
 const ONLY_IN: [&str; 3] = [
@@ -25,8 +31,10 @@ pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
     if !is_source || ONLY_IN.iter().any(is_free) {
         return Vec::new();
     }
+    let is_bare = WITHOUT_EXPRESSIONS.iter().any(|named| file.path.starts_with(named));
+    let needles = || NEEDLES.iter().chain(ALIASES.iter().filter(|_| is_bare));
     let untyped = file.mentions.iter().filter(|mention| {
-        !file.is_test_at(mention.offset) && NEEDLES.iter().any(|needle| mention.has(needle))
+        !file.is_test_at(mention.offset) && needles().any(|needle| mention.has(needle))
     });
     let detail = "use a struct, or `lifecycle::expr::Value` for the value of a field";
     untyped.map(|mention| file.violation(mention.offset, RULE, detail)).collect()
@@ -46,6 +54,11 @@ fn untyped_json_is_found_by_every_way_to_name_it() {
     }
     let typed = "use banksman_core::lifecycle::expr::{Fields, Value};\nuse serde_json::Number;";
     assert_eq!(found(violations, path, typed), [""; 0]);
+    let alias = "use banksman_core::lifecycle::expr::{self, Fields};\nfn a(value: &expr::Value) {}";
+    assert_eq!(found(violations, path, alias), [""; 0]);
+    for path in ["crates/banksman/src/exec/job.rs", "crates/banksman/src/config/keys.rs"] {
+        assert!(!found(violations, path, typed).is_empty(), "{path}");
+    }
 }
 
 #[test]
