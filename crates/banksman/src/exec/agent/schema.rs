@@ -23,8 +23,8 @@ const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examp
 #[must_use]
 pub fn instruction(schema: &Value) -> String {
     format!(
-        "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: no text before or \
-         after it and no code fence. It must match this JSON Schema:\n\n{schema}\n"
+        "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: \
+         no text before or after it and no code fence. It must match this JSON Schema:\n\n{schema}\n"
     )
 }
 

@@ -160,8 +160,8 @@ fn what_is_known_only_later_is_said() {
         format!("{} bytes\n{err}", out.len())
     };
     assert_snapshot!(said(&["prompts", "render", "t2"]), @"
-    1091 bytes
-    t2 as worker in working, from the template worker (built-in), 1091 bytes
+    1100 bytes
+    t2 as worker in working, from the template worker (built-in), 1100 bytes
     known only after the claim: which worker takes it; this is for scripted
     known only after the claim: what it waits for: those tasks may change what it is told
     ");

@@ -2,12 +2,14 @@
 
 use super::source::{SourceFile, Violation};
 
-/// The most lines of a file, and its most columns where it is not Markdown.
+/// The most lines of a file.
 const LINES: &[(&str, usize)] = &[
     ("crates/core/src/lifecycle/builtin/autonomous.yaml", 449),
     ("crates/core/src/lifecycle/builtin/leaf.yaml", 99),
 ];
-const LIFECYCLES: &str = "crates/core/src/lifecycle/builtin/";
+/// Texts that people read as files.
+const READ: [(&str, &str); 2] =
+    [("crates/core/src/lifecycle/builtin/", ".yaml"), ("crates/banksman/prompts/", "")];
 const COLUMNS: usize = 100;
 const GLOSSARY: &str = "docs/glossary.md";
 const TERMS: usize = 40;
@@ -18,8 +20,9 @@ pub(super) fn too_large(file: &SourceFile) -> Vec<Violation> {
     let lines = file.text.lines().count();
     let long = limit.filter(|limit| lines > *limit);
     let long = long.map(|limit| violation(0, format!("{lines} lines, at most {limit}")));
-    let is_lifecycle = file.path.starts_with(LIFECYCLES) && file.path.ends_with(".yaml");
-    let mut wide = file.text.lines().filter(|line| is_lifecycle && line.chars().count() > COLUMNS);
+    let is_read =
+        READ.iter().any(|(folder, end)| file.path.starts_with(folder) && file.path.ends_with(end));
+    let mut wide = file.text.lines().filter(|line| is_read && line.chars().count() > COLUMNS);
     let wide = wide.next().map(|line| violation(0, format!("over {COLUMNS} columns: {line}")));
     let terms = if file.path == GLOSSARY { terms(&file.text) } else { 0 };
     let many = (terms > TERMS).then(|| violation(0, format!("{terms} terms, at most {TERMS}")));
@@ -38,6 +41,7 @@ fn a_large_file_is_found() {
     assert_eq!(found(LINES[1].0, &"a\n".repeat(99)), 0);
     assert_eq!(found(LINES[1].0, &"a\n".repeat(100)), 1);
     assert_eq!(found(LINES[1].0, &"a".repeat(101)), 1);
+    assert_eq!(found("crates/banksman/prompts/gate.md", &"a".repeat(101)), 1);
     let glossary =
         |rows| "| term | meaning |\n| --- | --- |\n".to_owned() + &"| a | b |\n".repeat(rows);
     assert_eq!((found(GLOSSARY, &glossary(40)), found(GLOSSARY, &glossary(41))), (0, 1));

@@ -52,7 +52,7 @@ pub(crate) const PATIENCE: Span = Span(100);
 const AGENT: &str = r#"run=${BANKSMAN_RUN%%:*} prompt=$(cat) harness=$2
 first=$(printf '%s\n' "$prompt" | head -n 1)
 case $first in
-"You do the step "*) kind=steps name=${first#"You do the step "} ;;
+"You do step "*) kind=steps name=${first#"You do step "} ;;
 *" at the gate "*) kind=gates name=${first#*" at the gate "} ;;
 esac
 name=${name%% *}

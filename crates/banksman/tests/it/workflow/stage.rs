@@ -25,7 +25,7 @@ use crate::scripted::scripted_agent;
 /// letters are gone.
 const ACTOR: &str = r#"run=${BANKSMAN_RUN%%:*}
 cat >"$2/prompts/$run"
-part=$(sed -n -e '1s/^You do the step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
+part=$(sed -n -e '1s/^You do step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
 kind=${part%% *}
 export PART="$(echo "${part#* }" | tr -c 'A-Za-z0-9.\n-' _)" SCRIPTED_STATE="$2/state" YARD="$2" REPO="$2/repo"
 echo "$run $PART" >>"$2/starts"

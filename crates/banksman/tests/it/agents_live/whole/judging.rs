@@ -44,7 +44,7 @@ mod needs_claude {
         assert_eq!(harness.git(&["show", "main:answer.txt"]), "right\n", "{}", harness.story());
         let asked = said(&harness.server);
         assert_eq!(asked.len(), 3, "{}", harness.story());
-        assert!(asked[0].contains("You do the step X-1 of a workflow"), "{}", asked[0]);
+        assert!(asked[0].contains("You do step X-1 of a workflow"), "{}", asked[0]);
         for said in [
             "You are judge",
             "The work is a step of a workflow",
