@@ -26,7 +26,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
-pub use agents::{AgentLimits, Agents, Budgets, Verify, WorkerSetup, Worktrees};
+pub use agents::{AgentLimits, Agents, BudgetSettings, Verify, WorkerSetup, Worktrees};
 pub use daily::Daily;
 pub use environment::{EnvVars, Environment, documented};
 pub use keys::{KEYS, SettingKey};

@@ -20,7 +20,7 @@ pub struct Agents {
     pub home: PathBuf,
     pub node: String,
     pub limits: AgentLimits,
-    pub budgets: Budgets,
+    pub budgets: BudgetSettings,
     pub worktrees: Worktrees,
     pub verify: Verify,
     /// Sorted by name.
@@ -48,7 +48,7 @@ pub struct AgentLimits {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budgets {
+pub struct BudgetSettings {
     pub task: Budget,
     pub day: Budget,
     pub run: Budget,
@@ -138,7 +138,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
             grace: span(layers, "limits.grace"),
             output_bytes: layers.number("limits.output") * 1024 * 1024,
         },
-        budgets: Budgets {
+        budgets: BudgetSettings {
             task: Budget {
                 time: Some(span(layers, "budget.task_time")),
                 ..budget(layers, "budget.task")

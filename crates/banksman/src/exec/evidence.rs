@@ -15,12 +15,12 @@ use banksman_core::globs::Globs;
 use banksman_core::limits::EVIDENCE_PATHS;
 use banksman_core::receipt::Evidence;
 
-use super::git::{Diff, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
+use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
 use super::process::{RunError, Runner};
 use super::worktree::pool::WorktreePool;
 use super::worktree::{
-    BranchPosition, Prepared, WorktreeState, move_branch_to_head, restore_branch,
+    BranchPosition, PreparedWorktree, WorktreeState, move_branch_to_head, restore_branch,
 };
 pub use proof::{CheckProof, run_checks, run_command};
 
@@ -33,7 +33,7 @@ const MAX_LINKS: usize = 200;
 pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
-    prepared: &Prepared,
+    prepared: &PreparedWorktree,
     checks: &Verification,
     commit_message: Option<&str>,
 ) -> Result<Evidence, RunError> {
@@ -153,7 +153,7 @@ fn commit_remaining(
     git.commit_of("HEAD")
 }
 
-fn count_changes(evidence: &mut Evidence, changes: &Diff, status: &Status) {
+fn count_changes(evidence: &mut Evidence, changes: &CommitChanges, status: &Status) {
     let paths: BTreeSet<&Vec<u8>> =
         changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
     evidence.paths = paths.into_iter().take(EVIDENCE_PATHS).map(|path| shown(path)).collect();
@@ -166,7 +166,7 @@ fn find_violations(
     git: &mut Git<'_>,
     worktree: &Path,
     checks: &Verification,
-    (changes, status): (&Diff, &Status),
+    (changes, status): (&CommitChanges, &Status),
     evidence: &mut Evidence,
 ) -> Result<(), RunError> {
     let allowed = Globs::new(&checks.allowed_paths);
@@ -198,7 +198,7 @@ fn find_violations(
 fn links_to_outside(
     git: &mut Git<'_>,
     worktree: &Path,
-    changes: &Diff,
+    changes: &CommitChanges,
     status: &Status,
 ) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();

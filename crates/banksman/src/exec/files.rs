@@ -81,7 +81,7 @@ const MAX_ENTRIES: usize = 300_000;
 
 /// A file that matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::exec) struct Found {
+pub(in crate::exec) struct FoundFile {
     /// From the folder's root.
     pub(in crate::exec) path: PathBuf,
     pub(in crate::exec) bytes: u64,
@@ -119,7 +119,7 @@ pub(in crate::exec) fn find(
     pattern: &str,
     at_most: usize,
     fits: &dyn Fn(u64) -> bool,
-) -> Vec<Found> {
+) -> Vec<FoundFile> {
     let pattern = pattern.trim().trim_start_matches("./").trim_start_matches('/');
     let Ok(folder) = folder.canonicalize() else { return Vec::new() };
     if !is_inside(pattern) {
@@ -127,7 +127,7 @@ pub(in crate::exec) fn find(
     }
     // A name may contain pattern characters.
     if let Some(bytes) = size_of_file(&folder, &folder.join(pattern)).filter(|bytes| fits(*bytes)) {
-        return vec![Found { path: PathBuf::from(pattern), bytes }];
+        return vec![FoundFile { path: PathBuf::from(pattern), bytes }];
     }
     let whole = if pattern.ends_with('/') { format!("{pattern}**") } else { pattern.to_owned() };
     if !whole.contains(['*', '?', '[']) {
@@ -140,7 +140,7 @@ pub(in crate::exec) fn find(
 }
 
 /// Starts at the deepest folder that the pattern names literally.
-fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> {
+fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<FoundFile> {
     let whole = PathGlob::new(pattern);
     let parts = pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '\\']));
     let start: PathBuf = parts.collect();
@@ -165,7 +165,7 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<Found> 
             } else if whole.matches(path.as_os_str().as_bytes())
                 && let Some(bytes) = size_of_file(folder, &entry.path()).filter(|size| fits(*size))
             {
-                found.push(Found { path, bytes });
+                found.push(FoundFile { path, bytes });
             }
         }
     }

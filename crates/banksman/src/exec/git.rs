@@ -21,10 +21,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::process::{Output, Program, RunError, Runner};
+use super::process::{Program, ProgramOutput, RunError, Runner};
 use id::full_id;
 
-pub use changes::{ChangedPath, Diff, LINK_MODE, SUBMODULE_MODE};
+pub use changes::{ChangedPath, CommitChanges, LINK_MODE, SUBMODULE_MODE};
 pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;
@@ -217,7 +217,12 @@ impl<'a> Git<'a> {
 
     /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
     /// may match nothing.
-    pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<Output, RunError> {
+    pub fn fetch(
+        &mut self,
+        remote: &str,
+        base: &str,
+        branch: &str,
+    ) -> Result<ProgramOutput, RunError> {
         let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
         let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
         let command = "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules \
@@ -294,7 +299,7 @@ impl<'a> Git<'a> {
         self.run_checked("clean --quiet -fd", &[], LONG).map(drop)
     }
 
-    pub fn fast_forward(&mut self, commit: &str) -> Result<Output, RunError> {
+    pub fn fast_forward(&mut self, commit: &str) -> Result<ProgramOutput, RunError> {
         let command = "merge --quiet --ff-only --no-autostash --end-of-options";
         self.run(command, &[commit], None, LONG)
     }
@@ -318,7 +323,7 @@ impl<'a> Git<'a> {
 
     // Trees and commits.
 
-    pub fn add_all(&mut self, except: &[String]) -> Result<Output, RunError> {
+    pub fn add_all(&mut self, except: &[String]) -> Result<ProgramOutput, RunError> {
         let except: Vec<String> =
             except.iter().map(|path| format!(":(exclude,literal,top){path}")).collect();
         let except: Vec<&str> = except.iter().map(String::as_str).collect();
@@ -378,7 +383,7 @@ impl<'a> Git<'a> {
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
-    ) -> Result<Output, RunError> {
+    ) -> Result<ProgramOutput, RunError> {
         if self.succeeds("config --get user.email", &[])? {
             return self.run(command, args, stdin, timeout);
         }
@@ -406,7 +411,7 @@ impl<'a> Git<'a> {
         command: &str,
         args: &[&str],
         timeout: Duration,
-    ) -> Result<Output, RunError> {
+    ) -> Result<ProgramOutput, RunError> {
         let output = self.run(command, args, None, timeout)?;
         let (name, _) = command.split_once(' ').unwrap_or((command, ""));
         checked(&format!("git {name}"), output)
@@ -418,7 +423,7 @@ impl<'a> Git<'a> {
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
-    ) -> Result<Output, RunError> {
+    ) -> Result<ProgramOutput, RunError> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let args = settings.chain(command.split_whitespace()).chain(args.iter().copied());
         let program = Program {
@@ -462,18 +467,18 @@ fn text_of(path: &Path) -> Result<&str, RunError> {
     path.to_str().ok_or_else(failed)
 }
 
-fn checked(what: &str, output: Output) -> Result<Output, RunError> {
+fn checked(what: &str, output: ProgramOutput) -> Result<ProgramOutput, RunError> {
     if output.ok() { Ok(output) } else { Err(failure(what, &output)) }
 }
 
 /// The reason is at the end of git's output.
-pub(super) fn failure(what: &str, output: &Output) -> RunError {
+pub(super) fn failure(what: &str, output: &ProgramOutput) -> RunError {
     let message = message_of(output);
     let detail = if output.timed_out { format!("it timed out. {message}") } else { message };
     RunError::failed(what, detail)
 }
 
-pub(super) fn message_of(output: &Output) -> String {
+pub(super) fn message_of(output: &ProgramOutput) -> String {
     let words =
         [output.stderr.trim(), output.stdout.trim()].into_iter().find(|text| !text.is_empty());
     let words = words.unwrap_or("no output");

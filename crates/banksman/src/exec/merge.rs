@@ -11,7 +11,7 @@ use banksman_core::receipt::{CheckResult, MergeReport};
 use super::evidence::run_checks;
 use super::git::{CheckoutTarget, Git, MergeTree, message_of};
 use super::job::{Verification, Workspace};
-use super::process::{Output, RunError, Runner};
+use super::process::{ProgramOutput, RunError, Runner};
 use super::worktree::pool::WorktreePool;
 use super::worktree::{WorktreeState, lock, names, set_up};
 
@@ -129,7 +129,7 @@ fn failed_check(
     last.map(Some).ok_or_else(none)
 }
 
-fn check_of(command: &str, head: &str, output: &Output) -> CheckResult {
+fn check_of(command: &str, head: &str, output: &ProgramOutput) -> CheckResult {
     CheckResult {
         command: command.to_owned(),
         head: head.to_owned(),
@@ -208,7 +208,7 @@ fn fast_forward(
     runner: &mut dyn Runner,
     checkout: &Path,
     commit: &str,
-) -> Result<Output, RunError> {
+) -> Result<ProgramOutput, RunError> {
     let mut last = String::new();
     for _ in 0..LOCKED_TRIES {
         let output = Git::at(runner, checkout).fast_forward(commit)?;

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::files::{AtPath, FileError, fault};
-use super::mailbox::disk::{self, DRAFT_ENDING, Found};
+use super::mailbox::disk::{self, DRAFT_ENDING, FileState};
 use crate::clock;
 
 /// A note says what people work on: it is readable by its owner alone, unless the owner changes
@@ -89,12 +89,12 @@ fn refuse_agent_folder(real: &Path, folder: &Path, projects: &[PathBuf]) -> Resu
 pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
     let unusable = |why: String| NoteError::Unusable { path: path.to_owned(), why };
     match disk::read(path, limits::DAILY_BYTES)? {
-        Found::Missing => Ok(None),
-        Found::Unusable(_, why) => Err(unusable(why)),
-        Found::Plain(_, bytes) if bytes.len() > limits::DAILY_BYTES => {
+        FileState::Missing => Ok(None),
+        FileState::Unusable(_, why) => Err(unusable(why)),
+        FileState::Plain(_, bytes) if bytes.len() > limits::DAILY_BYTES => {
             Err(unusable(format!("it has more than {} bytes", limits::DAILY_BYTES)))
         }
-        Found::Plain(meta, bytes) => {
+        FileState::Plain(meta, bytes) => {
             let text =
                 String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8".to_owned()))?;
             Ok(Some(NoteFile { text, modified: disk::modified(&meta) }))

@@ -1,7 +1,7 @@
 //! Runs other programs with a given environment, bounded in time and output.
 //!
-//! Nothing here knows what a program is for. A program's failure is an [`Output`]; an error means
-//! that the program could not be run or watched.
+//! Nothing here knows what a program is for. A program's failure is a [`ProgramOutput`]; an error
+//! means that the program could not be run or watched.
 
 pub(super) mod child;
 
@@ -57,7 +57,7 @@ impl Program {
 }
 
 #[derive(Debug, Clone)]
-pub struct Output {
+pub struct ProgramOutput {
     pub exit: ProcessExit,
     pub stdout: String,
     pub stderr: String,
@@ -67,7 +67,7 @@ pub struct Output {
     pub millis: i64,
 }
 
-impl Output {
+impl ProgramOutput {
     #[must_use]
     pub fn ok(&self) -> bool {
         self.exit.code == Some(0) && !self.timed_out
@@ -106,7 +106,7 @@ impl RunError {
 pub trait Runner {
     /// The environment of what it runs.
     fn env(&self) -> &BTreeMap<String, String>;
-    fn run(&mut self, program: &Program) -> Result<Output, RunError>;
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError>;
 }
 
 /// A runner that does nothing else: it waits, reads, and kills the program's group on timeout.
@@ -120,7 +120,7 @@ impl Runner for PlainRunner {
         &self.env
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         let began = Instant::now();
         let mut child = Child::start(program)
             .map_err(|source| RunError::Start { program: program.program.clone(), source })?;
@@ -228,10 +228,10 @@ impl OutputTails {
         exit: ProcessExit,
         timed_out: bool,
         took: Duration,
-    ) -> Output {
+    ) -> ProgramOutput {
         let (stdout, stderr) = (self.out.text(), self.err.text());
         let millis = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        Output { exit, stdout, stderr, cut: self.out.cut || self.err.cut, timed_out, millis }
+        ProgramOutput { exit, stdout, stderr, cut: self.out.cut || self.err.cut, timed_out, millis }
     }
 }
 

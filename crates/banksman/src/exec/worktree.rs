@@ -25,7 +25,7 @@ use banksman_core::receipt::{EndCause, PrepareFault};
 use super::files::AtPath;
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
-use super::process::{Output, Program, RunError, Runner};
+use super::process::{Program, ProgramOutput, RunError, Runner};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 use pool::{SET_UP, WorktreePool};
@@ -38,7 +38,7 @@ const SET_UP_BYTES: usize = 64 * 1024;
 
 /// A worktree that is ready to use.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedWorktree {
     /// The commit that the task's own work starts from: with merged branches, one that contains
     /// all of them.
     pub base: String,
@@ -61,7 +61,10 @@ impl From<RunError> for EndCause {
 
 /// Prepares the worktree: creates or takes it over, checks out its branch, rebases it if its base
 /// has moved and nothing prevents that, and sets it up.
-pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepared, EndCause> {
+pub fn prepare(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+) -> Result<PreparedWorktree, EndCause> {
     check_names(workspace)?;
     let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
     let held = lock::acquire(runner, &lock)?;
@@ -111,7 +114,7 @@ pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Prepare
     {
         return Err(setup_failed(command, &output));
     }
-    Ok(Prepared { base, head, fresh: checkout.fresh, notes: job.notes, held })
+    Ok(PreparedWorktree { base, head, fresh: checkout.fresh, notes: job.notes, held })
 }
 
 /// Work on a task's worktree, by whatever runs its programs.
@@ -329,7 +332,7 @@ pub(in crate::exec) fn set_up(
     command: &str,
     worktree: &Path,
     record: &Path,
-) -> Result<Option<Output>, RunError> {
+) -> Result<Option<ProgramOutput>, RunError> {
     let marker = record.join(SET_UP);
     if fs::read_to_string(&marker).is_ok_and(|done| done == command) {
         return Ok(None);
@@ -342,7 +345,7 @@ pub(in crate::exec) fn set_up(
     Ok(None)
 }
 
-fn setup_failed(command: &str, output: &Output) -> EndCause {
+fn setup_failed(command: &str, output: &ProgramOutput) -> EndCause {
     let how = if output.timed_out { "took too long" } else { "failed" };
     let detail = format!("the set-up command `{command}` {how}: {}", git::message_of(output));
     EndCause::NotPrepared { detail, class: PrepareFault::Setup }
@@ -355,7 +358,7 @@ pub(in crate::exec) fn run_shell(
     folder: &Path,
     timeout: Duration,
     keep: usize,
-) -> Result<Output, RunError> {
+) -> Result<ProgramOutput, RunError> {
     let program = Program::new("sh", ["-c", command], folder, runner.env());
     runner.run(&Program { timeout, keep, ..program })
 }

@@ -14,7 +14,7 @@ use super::acp_client::AcpRequest;
 use super::actions;
 use super::last_message::LastMessage;
 use super::provider::ProviderError;
-use super::text::{self, Tail, count_of, one_line, text_of};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
     schema,
@@ -78,7 +78,7 @@ struct Stream {
     is_broken: bool,
     /// The last fault that the agent reported outside its answers.
     hint: Option<ProviderError>,
-    stderr: Tail,
+    stderr: StderrTail,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::text::{self, text_of};
 use super::{McpServer, actions};
 use files::Files;
-use link::{Link, Received};
+use link::{AgentProcess, Received};
 
 const VERSION: i64 = 1;
 /// The limit for one message. The largest messages carry files that an agent reads or writes
@@ -92,7 +92,7 @@ pub fn run(
     let request: AcpRequest = io::read_to_string(input.take(MESSAGE_BYTES as u64))
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
         .map_err(failed("read the request from standard input"))?;
-    let link = Link::start(command, folder)?;
+    let link = AgentProcess::start(command, folder)?;
     let worktree_files = Files::new(folder);
     let guard = request.guard.as_deref();
     let mut client =
@@ -103,7 +103,7 @@ pub fn run(
 }
 
 struct Client<'l> {
-    link: Link,
+    link: AgentProcess,
     log: &'l mut dyn Write,
     files: Files,
     offers_files: bool,

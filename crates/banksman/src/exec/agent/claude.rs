@@ -11,7 +11,7 @@ use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Termi
 use banksman_core::time::Instant;
 use serde_json::Value;
 
-use super::text::{self, Tail, count_of, one_line, text_of};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
     set_reset, set_session,
@@ -97,7 +97,7 @@ struct Stream {
     live_message: String,
     /// The sum of all results so far, for versions that count each result separately.
     results: Option<AgentUsage>,
-    tail: Tail,
+    tail: StderrTail,
 }
 
 impl Stream {

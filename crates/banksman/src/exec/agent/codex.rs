@@ -11,7 +11,7 @@ use banksman_core::time::Instant;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, InlineTable};
 
-use super::text::{self, Tail, count_of, one_line, text_of};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
     actions, set_reset, set_session,
@@ -112,7 +112,7 @@ struct Stream {
     had_events: bool,
     /// The last error that Codex may still recover from.
     pending: Option<String>,
-    tail: Tail,
+    tail: StderrTail,
 }
 
 impl Stream {

@@ -11,7 +11,7 @@ use banksman_core::receipt::{AgentReport, Fault, FaultKind, ProcessExit, StreamS
 use banksman_core::time::Instant;
 use serde_json::Value;
 
-use super::text::{self, Tail, count_of, one_line, text_of};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
     set_reset, set_session,
@@ -64,7 +64,7 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
 #[derive(Default)]
 struct Stream {
     summary: StreamSummary,
-    tail: Tail,
+    tail: StderrTail,
 }
 
 impl Stream {

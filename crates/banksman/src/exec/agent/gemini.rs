@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::last_message::LastMessage;
 use super::provider::ProviderError;
-use super::text::{self, Tail, count_of, one_line, text_of};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
     add_options, schema, set_session,
@@ -89,7 +89,7 @@ struct Stream {
     /// From the provider's answer, as Gemini CLI prints it on standard error.
     wait_ms: Option<i64>,
     status: Option<i64>,
-    stderr: Tail,
+    stderr: StderrTail,
 }
 
 struct End {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::last_message::LastMessage;
 use super::provider::ProviderError;
-use super::text::{self, Tail};
+use super::text::{self, StderrTail};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
     actions, add_options, schema, set_session,
@@ -90,7 +90,7 @@ struct Stream {
     pending: Option<ProviderError>,
     /// Why the last tool was refused.
     denied: Option<String>,
-    stderr: Tail,
+    stderr: StderrTail,
 }
 
 impl StreamReader for Stream {

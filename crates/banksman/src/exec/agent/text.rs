@@ -102,11 +102,11 @@ pub(super) fn tool_detail(input: &Value) -> String {
 
 /// The last lines of standard error.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct StderrTail {
     lines: VecDeque<String>,
 }
 
-impl Tail {
+impl StderrTail {
     pub(super) fn push(&mut self, line: &str) {
         let line = one_line(line);
         if line.is_empty() {

@@ -21,7 +21,7 @@ pub struct ChangedPath {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Diff {
+pub struct CommitChanges {
     /// Contains both names of a renamed or copied file.
     pub list: Vec<ChangedPath>,
     pub files: u32,
@@ -32,12 +32,12 @@ pub struct Diff {
 }
 
 impl Git<'_> {
-    pub fn changes(&mut self, base: &str, head: &str) -> Result<Diff, RunError> {
+    pub fn changes(&mut self, base: &str, head: &str) -> Result<CommitChanges, RunError> {
         let command = "diff --raw --no-abbrev --shortstat --find-renames --no-ext-diff \
                        --no-textconv --ignore-submodules=none --end-of-options";
         let args = [&[base, head, "--"], &WORK_ONLY[..]].concat();
         let output = self.run_checked(command, &args, LONG)?;
-        let mut changes = Diff { cut: output.cut, ..Diff::default() };
+        let mut changes = CommitChanges { cut: output.cut, ..CommitChanges::default() };
         for line in output.stdout.lines() {
             match line.strip_prefix(':') {
                 Some(entry) => read_entry(&mut changes, entry),
@@ -49,7 +49,7 @@ impl Git<'_> {
 }
 
 /// Parses `MODE MODE OBJECT OBJECT STATUS`, then the paths, each after a tab.
-fn read_entry(changes: &mut Diff, entry: &str) {
+fn read_entry(changes: &mut CommitChanges, entry: &str) {
     let mut parts = entry.split('\t');
     let facts: Vec<&str> = parts.next().unwrap_or_default().split(' ').collect();
     let (Some(mode), Some(object)) = (facts.get(1), facts.get(3)) else { return };
@@ -65,7 +65,7 @@ fn read_entry(changes: &mut Diff, entry: &str) {
 }
 
 /// Parses ` 3 files changed, 10 insertions(+), 2 deletions(-)`; git omits zeros.
-fn read_totals(changes: &mut Diff, line: &str) {
+fn read_totals(changes: &mut CommitChanges, line: &str) {
     for part in line.split(',') {
         let Some((count, what)) = part.trim().split_once(' ') else { continue };
         let Ok(count) = count.parse() else { continue };
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_rename_are_changes() {
-        let mut changes = Diff::default();
+        let mut changes = CommitChanges::default();
         read_entry(&mut changes, "100644 120000 aa bb R090\told\t\"n\\303\\244\"");
         read_totals(&mut changes, " 1 file changed, 2 insertions(+), 1 deletion(-)");
         let side = |path: &[u8], mode: &str| ChangedPath {
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn other_lines_are_not_totals() {
-        let mut changes = Diff::default();
+        let mut changes = CommitChanges::default();
         read_totals(&mut changes, "warning: nothing, really 3 x");
-        assert_eq!(changes, Diff::default());
+        assert_eq!(changes, CommitChanges::default());
     }
 }

@@ -1,7 +1,7 @@
 //! What workflow steps need from git: it keeps the mailbox out of the work and merges branches.
 
 use super::{Git, LONG, SHORT, full_id};
-use crate::exec::process::{Output, RunError};
+use crate::exec::process::{ProgramOutput, RunError};
 
 /// The mailbox folders, through which the steps of a workflow communicate. No file in them is part
 /// of the work.
@@ -68,7 +68,7 @@ impl Git<'_> {
     }
 
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
-    pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<Output, RunError> {
+    pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<ProgramOutput, RunError> {
         let command = "merge --quiet --ff --no-edit --no-verify --no-autostash --no-gpg-sign";
         let args = ["-m", message, "--end-of-options", commit];
         self.run_as_author(command, &args, None, LONG)

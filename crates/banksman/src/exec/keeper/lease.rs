@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use super::super::job::{LOST, LeaseConfig, RunLimits};
 use super::super::process::child::Child;
-use super::super::process::{Output, OutputTails};
+use super::super::process::{OutputTails, ProgramOutput};
 use crate::clock;
 
 /// A timestamp is short, and so is an error message.
@@ -165,7 +165,7 @@ impl LeaseRenewal {
         }
     }
 
-    fn handle_answer(&mut self, answer: &Output, now: Moment) {
+    fn handle_answer(&mut self, answer: &ProgramOutput, now: Moment) {
         let text = answer.stdout.trim();
         match (answer.exit.code, text.parse::<Instant>()) {
             (Some(0), Ok(expires_at)) => {

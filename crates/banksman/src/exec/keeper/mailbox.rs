@@ -10,7 +10,7 @@ use std::path::Path;
 
 use banksman_core::limits::SIGNAL_BYTES;
 
-use crate::exec::files::{self, Found, remove_if_exists};
+use crate::exec::files::{self, FoundFile, remove_if_exists};
 use crate::exec::git::MAILBOX;
 use crate::exec::mailbox::{StepSignal, disk};
 
@@ -40,12 +40,12 @@ pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
         return SignalState::Unusable("its path leads out of the repository".to_owned());
     }
     match disk::read(&root.join(path), SIGNAL_BYTES) {
-        Ok(disk::Found::Missing) => SignalState::Missing,
-        Ok(disk::Found::Unusable(_, why)) => SignalState::Unusable(why),
-        Ok(disk::Found::Plain(_, text)) if text.len() > SIGNAL_BYTES => {
+        Ok(disk::FileState::Missing) => SignalState::Missing,
+        Ok(disk::FileState::Unusable(_, why)) => SignalState::Unusable(why),
+        Ok(disk::FileState::Plain(_, text)) if text.len() > SIGNAL_BYTES => {
             SignalState::Unusable("it is too large".to_owned())
         }
-        Ok(disk::Found::Plain(_, text)) => match parse_signal(&text) {
+        Ok(disk::FileState::Plain(_, text)) => match parse_signal(&text) {
             Some(signal) => SignalState::Complete { text, signal },
             None => SignalState::Incomplete,
         },
@@ -80,11 +80,11 @@ pub(super) fn keep_copy(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> i
 /// not copied, and why.
 pub(super) fn copy_feedback(mailbox: &Path, worktree: &Path, globs: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundFile> = Vec::new();
     for glob in globs {
         let of_mailbox =
-            |found: &Found| MAILBOX.iter().any(|folder| found.path.starts_with(folder));
-        let (inside, outside): (Vec<Found>, Vec<Found>) =
+            |found: &FoundFile| MAILBOX.iter().any(|folder| found.path.starts_with(folder));
+        let (inside, outside): (Vec<FoundFile>, Vec<FoundFile>) =
             files::find(mailbox, glob, FEEDBACK_FILES + 1, &|_| true)
                 .into_iter()
                 .partition(of_mailbox);
@@ -108,11 +108,11 @@ pub(super) fn copy_feedback(mailbox: &Path, worktree: &Path, globs: &[String]) -
     notes
 }
 
-fn not_copied(file: &Found, why: &str) -> String {
+fn not_copied(file: &FoundFile, why: &str) -> String {
     format!("feedback `{}` was not copied: {why}", file.path.display())
 }
 
-fn copy(mailbox: &Path, worktree: &Path, file: &Found) -> io::Result<()> {
+fn copy(mailbox: &Path, worktree: &Path, file: &FoundFile) -> io::Result<()> {
     make_folders(worktree, file.path.parent().unwrap_or(Path::new("")))?;
     let text = files::read_plain(&mailbox.join(&file.path), file.bytes)?;
     files::replace(&worktree.join(&file.path), &text)

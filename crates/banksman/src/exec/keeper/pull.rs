@@ -52,7 +52,10 @@ impl Keeper {
             Some(pull) => Ok(seen(true, Some(self.describe_pull(workspace, &pull)))),
             None => {
                 let note = named.map(|link| {
-                    format!("the agent named {link}, but `{remote}` shows no pull request with the newest commit")
+                    format!(
+                        "the agent named {link}, but `{remote}` shows no pull request with the \
+                         newest commit"
+                    )
                 });
                 Ok(seen(false, note))
             }

@@ -115,7 +115,7 @@ impl Keeper {
         &mut self,
         work: &AgentWork,
         folder: &Path,
-        place: Option<(&Workspace, worktree::Prepared)>,
+        place: Option<(&Workspace, worktree::PreparedWorktree)>,
         succeeded: bool,
     ) -> Result<(), EndCause> {
         let demanded = &work.checks;
@@ -223,7 +223,7 @@ impl Keeper {
     fn prepare(
         &mut self,
         place: Option<&Workspace>,
-    ) -> Result<(PathBuf, Option<worktree::Prepared>), EndCause> {
+    ) -> Result<(PathBuf, Option<worktree::PreparedWorktree>), EndCause> {
         self.confirm_lease()?;
         let Some(workspace) = place else { return Ok((self.work_folder()?, None)) };
         let prepared = worktree::prepare(self, workspace);
@@ -451,7 +451,8 @@ fn check_answer(ask: &AgentRequest, receipt: &mut Receipt) {
 fn correction_prompt(objections: &[String]) -> String {
     let list: Vec<String> = objections.iter().map(|objection| format!("- {objection}")).collect();
     format!(
-        "Your last answer does not match the schema:\n{}\nGive the whole answer again, so that it matches, with nothing around it.",
+        "Your last answer does not match the schema:\n{}\nGive the whole answer again, so that it \
+         matches, with nothing around it.",
         list.join("\n")
     )
 }

@@ -17,7 +17,7 @@ use crate::exec::files::{AtPath, FileError, fault, is_missing, remove_if_exists}
 pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 
 /// What is at a path.
-pub(in crate::exec) enum Found {
+pub(in crate::exec) enum FileState {
     Missing,
     /// Not a readable plain file, with the reason.
     Unusable(Metadata, String),
@@ -27,39 +27,41 @@ pub(in crate::exec) enum Found {
 }
 
 /// Reads the beginning of a plain file. It follows no link and waits for no pipe.
-pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<Found, FileError> {
+pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<FileState, FileError> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
-        Err(error) if is_missing(&error) => return Ok(Found::Missing),
+        Err(error) if is_missing(&error) => return Ok(FileState::Missing),
         Err(source) => return Err(fault("inspect", path, source)),
     };
     if !meta.is_file() {
         let kind = if meta.is_symlink() { "a link" } else { "not a plain file" };
-        return Ok(Found::Unusable(meta, format!("it is {kind}")));
+        return Ok(FileState::Unusable(meta, format!("it is {kind}")));
     }
     let file = match open(OpenOptions::new().read(true), path) {
         Ok(file) => file,
-        Err(error) if is_missing(&error) => return Ok(Found::Missing),
-        Err(error) => return Ok(Found::Unusable(meta, format!("it cannot be opened: {error}"))),
+        Err(error) if is_missing(&error) => return Ok(FileState::Missing),
+        Err(error) => {
+            return Ok(FileState::Unusable(meta, format!("it cannot be opened: {error}")));
+        }
     };
     // The file that is open counts, whatever was at the path a moment ago.
     let meta = file.metadata().at("inspect", path)?;
     if !meta.is_file() {
-        return Ok(Found::Unusable(meta, "it is not a plain file".to_owned()));
+        return Ok(FileState::Unusable(meta, "it is not a plain file".to_owned()));
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(at_most).unwrap_or(u64::MAX).saturating_add(1);
     match file.take(limit).read_to_end(&mut bytes) {
-        Ok(_) => Ok(Found::Plain(meta, bytes)),
-        Err(error) => Ok(Found::Unusable(meta, format!("it cannot be read: {error}"))),
+        Ok(_) => Ok(FileState::Plain(meta, bytes)),
+        Err(error) => Ok(FileState::Unusable(meta, format!("it cannot be read: {error}"))),
     }
 }
 
 /// Whether the path is a plain file with exactly this content.
 pub(in crate::exec) fn has_content(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     Ok(match read(path, bytes.len())? {
-        Found::Plain(_, found) => found == bytes,
-        Found::Missing | Found::Unusable(..) => false,
+        FileState::Plain(_, found) => found == bytes,
+        FileState::Missing | FileState::Unusable(..) => false,
     })
 }
 

@@ -13,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::disk::{self, Found};
+use super::disk::{self, FileState};
 use super::names::{file_name, short_hash, split_extension};
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
 use crate::exec::files::{AtPath, fault, is_missing, remove_if_exists};
@@ -165,9 +165,9 @@ impl Mailbox {
             Err(error) => return refused_path(what, path, error, now).map(Some),
         };
         let (meta, bytes, read) = match disk::read(&full, SIGNAL_BYTES)? {
-            Found::Missing => return Ok(None),
-            Found::Unusable(meta, why) => (meta, Vec::new(), Err(why)),
-            Found::Plain(meta, bytes) => {
+            FileState::Missing => return Ok(None),
+            FileState::Unusable(meta, why) => (meta, Vec::new(), Err(why)),
+            FileState::Plain(meta, bytes) => {
                 let read = kind.read(path, &bytes);
                 (meta, bytes, read)
             }
@@ -274,9 +274,9 @@ fn refused_path(
 /// The identity of a file and the part of it that is read.
 fn identify(path: &Path) -> Result<Option<(Fingerprint, Vec<u8>)>, MailboxError> {
     let (meta, bytes) = match disk::read(path, SIGNAL_BYTES)? {
-        Found::Missing => return Ok(None),
-        Found::Unusable(meta, _) => (meta, Vec::new()),
-        Found::Plain(meta, bytes) => (meta, bytes),
+        FileState::Missing => return Ok(None),
+        FileState::Unusable(meta, _) => (meta, Vec::new()),
+        FileState::Plain(meta, bytes) => (meta, bytes),
     };
     Ok(Some((Fingerprint::of(&meta, &bytes), bytes)))
 }

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use banksman::exec::evidence::{gather, run_checks};
 use banksman::exec::job::{Verification, Workspace};
-use banksman::exec::worktree::Prepared;
+use banksman::exec::worktree::PreparedWorktree;
 
 use super::{World, checks, read, said, write};
 
 /// A world with a task that is ready to be worked on.
-fn begun() -> (World, Workspace, Prepared) {
+fn begun() -> (World, Workspace, PreparedWorktree) {
     let world = World::new();
     let workspace = world.workspace("t1");
     let prepared = world.prepare(&workspace);
@@ -295,7 +295,7 @@ fn a_head_behind_its_base_is_no_work() {
 }
 
 impl World {
-    fn prepare_again(&self, workspace: &Workspace, before: Prepared) -> Prepared {
+    fn prepare_again(&self, workspace: &Workspace, before: PreparedWorktree) -> PreparedWorktree {
         drop(before);
         self.prepare(workspace)
     }

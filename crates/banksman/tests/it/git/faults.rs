@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use banksman::exec::job::Workspace;
 use banksman::exec::merge::merge;
-use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
 use banksman_core::receipt::{MergeReport, PrepareFault};
@@ -204,7 +204,7 @@ impl Runner for Kills {
         self.plain.env()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         if self.is_dead {
             return Err(RunError::Interrupted);
         }
@@ -296,7 +296,7 @@ impl Runner for DiesWriting<'_> {
         self.plain.env()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         if !program.args.iter().any(|arg| arg == self.command) {
             return self.plain.run(program);
         }

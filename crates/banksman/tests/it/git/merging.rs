@@ -5,7 +5,7 @@ use std::fs;
 
 use banksman::exec::job::{Verification, Workspace};
 use banksman::exec::merge::{find, merge};
-use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman_core::receipt::MergeReport;
 
 use super::{LocksIndex, World, checks, read, write};
@@ -222,7 +222,7 @@ impl Runner for StopsAt {
         self.plain.env()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         self.calls = self.calls.checked_sub(1).ok_or(RunError::Interrupted)?;
         self.plain.run(program)
     }

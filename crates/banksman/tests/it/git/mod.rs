@@ -18,9 +18,9 @@ use std::process::Command;
 
 use banksman::exec::evidence::gather;
 use banksman::exec::job::{Verification, Workspace};
-use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman::exec::worktree::removal::{Removed, remove};
-use banksman::exec::worktree::{Prepared, prepare};
+use banksman::exec::worktree::{PreparedWorktree, prepare};
 use banksman_core::receipt::{EndCause, Evidence, PrepareFault};
 
 /// Runs git as somebody who is nobody of this machine, and answers with what it prints.
@@ -133,21 +133,21 @@ impl World {
         !self.git(&self.repo(), &["for-each-ref", name]).is_empty()
     }
 
-    fn try_prepare(&self, workspace: &Workspace) -> Result<Prepared, NotPrepared> {
+    fn try_prepare(&self, workspace: &Workspace) -> Result<PreparedWorktree, NotPrepared> {
         prepare(&mut self.runner(), workspace).map_err(|ended| match ended {
             EndCause::NotPrepared { detail, class } => NotPrepared { class, detail },
             other => panic!("{other:?}"),
         })
     }
 
-    fn prepare(&self, workspace: &Workspace) -> Prepared {
+    fn prepare(&self, workspace: &Workspace) -> PreparedWorktree {
         self.try_prepare(workspace).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     fn gather(
         &self,
         workspace: &Workspace,
-        prepared: &Prepared,
+        prepared: &PreparedWorktree,
         checks: &Verification,
     ) -> Evidence {
         gather(&mut self.runner(), workspace, prepared, checks, Some("what was left\n")).unwrap()
@@ -208,7 +208,7 @@ impl Runner for LocksIndex<'_> {
         self.plain.env()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         if program.program != "sleep" {
             return self.plain.run(program);
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use banksman::exec::job::Workspace;
-use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman::exec::worktree::mark::{self, TaskWorktree};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::{SPARES, disk_use, empty_trash, remove};
@@ -264,7 +264,7 @@ impl Runner for DiesAfter {
         self.plain.env()
     }
 
-    fn run(&mut self, program: &Program) -> Result<Output, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
         let output = self.plain.run(program)?;
         let is_it = program.args.iter().any(|arg| arg == self.word);
         if is_it { Err(RunError::Interrupted) } else { Ok(output) }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use banksman::exec::process::{Output, PlainRunner, Program, RunError, Runner};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 
 fn program(script: &str) -> Program {
     Program {
@@ -18,7 +18,7 @@ fn program(script: &str) -> Program {
     }
 }
 
-fn run(program: &Program) -> Output {
+fn run(program: &Program) -> ProgramOutput {
     PlainRunner::default().run(program).unwrap()
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use banksman::config::{
-    self, AgentLimits, Agents, Budgets, Environment, Flags, Panels, PolicyFile, Verify,
+    self, AgentLimits, Agents, BudgetSettings, Environment, Flags, Panels, PolicyFile, Verify,
     WorkerSetup, Worktrees,
 };
 use banksman::engine::EngineConfig;
@@ -217,7 +217,11 @@ impl Rules {
                 grace: Span(10_000),
                 output_bytes: 1_024,
             },
-            budgets: Budgets { task: runs(self.task_runs), day: self.day, run: Budget::default() },
+            budgets: BudgetSettings {
+                task: runs(self.task_runs),
+                day: self.day,
+                run: Budget::default(),
+            },
             worktrees: Worktrees {
                 path: "{home}/worktrees/{task}".to_owned(),
                 branch: "banksman/{task}".to_owned(),

@@ -22,7 +22,7 @@ const EXIT_POLL_NANOS: i64 = 20_000_000;
 /// Checks after each step of ending the agent: two seconds.
 const EXIT_POLLS: u32 = 100;
 
-pub(super) struct Link {
+pub(super) struct AgentProcess {
     child: Child,
     /// None once the agent has closed it.
     input: Option<ChildStdin>,
@@ -42,7 +42,7 @@ pub(super) enum Received {
     Interrupted,
 }
 
-impl Link {
+impl AgentProcess {
     pub(super) fn start(command: &[String], folder: &Path) -> Result<Self, ClientError> {
         let (program, args) = command.split_first().ok_or(ClientError::NoProgram)?;
         let (signals, write) = UnixStream::pair().map_err(failed("create a pipe for signals"))?;
