@@ -43,13 +43,8 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     }
     args.push("--".to_owned());
     args.extend(setup.command.iter().cloned());
-    let acp_request = AcpRequest {
-        prompt: schema::prompt_with_schema(request),
-        session: request.session.clone(),
-        model: setup.model.clone(),
-        mcp: request.mcp.clone(),
-        guard: request.guard.clone(),
-    };
+    let ask = AgentRequest { prompt: schema::prompt_with_schema(request), ..request.clone() };
+    let acp_request = AcpRequest { model: setup.model.clone(), ask };
     Launch {
         program: OWN_PROGRAM.to_owned(),
         args,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::text::{self, text_of};
-use super::{McpServer, actions};
+use super::{AgentRequest, McpServer, actions};
 use files::Files;
 use link::{AgentProcess, Received};
 
@@ -37,14 +37,10 @@ const NOT_FOUND: i64 = -32_002;
 /// What the agent is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AcpRequest {
-    pub prompt: String,
-    /// The session to resume.
-    pub session: Option<String>,
     pub model: Option<String>,
-    pub mcp: Option<McpServer>,
-    /// Answers permission requests; without a guard the client allows everything.
-    #[serde(default)]
-    pub guard: Option<Box<PolicyGuard>>,
+    /// Its guard answers permission requests; without one the client allows everything.
+    #[serde(flatten)]
+    pub ask: AgentRequest,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +90,7 @@ pub fn run(
         .map_err(failed("read the request from standard input"))?;
     let link = AgentProcess::start(command, folder)?;
     let worktree_files = Files::new(folder);
-    let guard = request.guard.as_deref();
+    let guard = request.ask.guard.as_deref();
     let mut client =
         Client { link, log, files: worktree_files, offers_files: files, sent: 0, guard };
     let outcome = client.run_prompt(&request, folder);
@@ -128,7 +124,7 @@ impl Client<'_> {
             other => return Err(ClientError::Version(other.unwrap_or_default())),
         }
         let session = self.open(request, &agent["agentCapabilities"], folder)?;
-        let prompt = json!([{ "type": "text", "text": request.prompt }]);
+        let prompt = json!([{ "type": "text", "text": request.ask.prompt }]);
         let end = self.ask("session/prompt", &json!({ "sessionId": session, "prompt": prompt }))?;
         Ok(text_of(&end, "stopReason") == "end_turn")
     }
@@ -142,9 +138,9 @@ impl Client<'_> {
         capabilities: &Value,
         folder: &Path,
     ) -> Result<String, ClientError> {
-        let servers: Vec<Value> = request.mcp.iter().map(server).collect();
+        let servers: Vec<Value> = request.ask.mcp.iter().map(server).collect();
         let mut params = json!({ "cwd": folder, "mcpServers": servers });
-        let (session, opened) = match &request.session {
+        let (session, opened) = match &request.ask.session {
             None => {
                 let opened = self.ask("session/new", &params)?;
                 (opened["sessionId"].as_str().unwrap_or_default().to_owned(), opened)

@@ -106,7 +106,7 @@ impl StreamReader for Stream {
             "init" => set_session(&mut self.summary, text_of(&event, "session_id"), events),
             "message" => self.message(&event, events),
             "tool_use" => {
-                self.clear_retry();
+                self.retry = None;
                 self.last_message.end();
                 let name = text_of(&event, "tool_name").to_owned();
                 let id = one_line(text_of(&event, "tool_id"));
@@ -166,11 +166,9 @@ impl StreamReader for Stream {
             exit_code_fault(exit, &self.stderr.text())
                 .or_else(|| provider_error.fault())
                 .or_else(|| message_fault(&provider_error.message))
-                .or_else(|| {
-                    self.result
-                        .is_none()
-                        .then(|| self.stderr.fault(self.summary.session.is_some(), exit))
-                        .flatten()
+                .or_else(|| match self.result {
+                    None => self.stderr.fault(self.summary.session.is_some(), exit),
+                    Some(_) => None,
                 })
                 .or(self.retry)
         };
@@ -192,18 +190,14 @@ impl Stream {
         if text_of(event, "role") != "assistant" {
             return;
         }
-        self.clear_retry();
+        // The model answered, so the retry worked.
+        self.retry = None;
         let chunk = text_of(event, "content");
         if event["delta"] != true {
             self.last_message.end();
         }
         self.last_message.add("", chunk);
         events.push(AgentEvent::Text { text: one_line(chunk) });
-    }
-
-    /// The model answered, so the retry worked.
-    fn clear_retry(&mut self) {
-        self.retry = None;
     }
 
     fn tool_result(&mut self, event: &Value, events: &mut Vec<AgentEvent>) {
@@ -300,27 +294,20 @@ fn failed_attempt(line: &str) -> Option<u32> {
     rest.starts_with("failed").then_some(number)
 }
 
-fn message_fault(message: &str) -> Option<Fault> {
-    kind_of_message(message).map(|kind| Fault {
-        kind,
-        detail: one_line(message),
-        structured: false,
-    })
-}
-
 /// Recognises Gemini CLI's own errors by their text; the stream has no names for them.
-fn kind_of_message(message: &str) -> Option<FaultKind> {
-    let message = message.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["session turns"]) || (has(&["maximum"]) && has(&["output", "max_tokens"])) {
-        Some(FaultKind::Budget)
+fn message_fault(message: &str) -> Option<Fault> {
+    let lower = message.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let kind = if has(&["session turns"]) || (has(&["maximum"]) && has(&["output", "max_tokens"])) {
+        FaultKind::Budget
     } else if has(&["blocked", "safety", "recitation"]) {
-        Some(FaultKind::Permission)
-    } else if message.contains("exceeds the maximum number of tokens") {
-        Some(FaultKind::Session)
+        FaultKind::Permission
+    } else if has(&["exceeds the maximum number of tokens"]) {
+        FaultKind::Session
     } else if has(&["empty response", "thinking", "transient", "malformed"]) {
-        Some(FaultKind::Transient)
+        FaultKind::Transient
     } else {
-        None
-    }
+        return None;
+    };
+    Some(Fault { kind, detail: one_line(message), structured: false })
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::last_message::LastMessage;
 use super::provider::ProviderError;
-use super::text::{self, StderrTail};
+use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
     actions, add_options, schema, set_session,
@@ -97,16 +97,16 @@ impl StreamReader for Stream {
     fn line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let Some(event) = text::object(line) else { return };
         if self.summary.session.is_none() {
-            set_session(&mut self.summary, text::text_of(&event, "sessionID"), events);
+            set_session(&mut self.summary, text_of(&event, "sessionID"), events);
         }
         let part = &event["part"];
         self.pending = None;
-        match text::text_of(&event, "type") {
+        match text_of(&event, "type") {
             "step_start" => self.reason = None,
             "text" => {
-                let chunk = text::text_of(part, "text");
-                self.last_message.add(text::text_of(part, "messageID"), chunk);
-                events.push(AgentEvent::Text { text: text::one_line(chunk) });
+                let chunk = text_of(part, "text");
+                self.last_message.add(text_of(part, "messageID"), chunk);
+                events.push(AgentEvent::Text { text: one_line(chunk) });
             }
             "tool_use" => self.tool(part, events),
             "step_finish" => self.step(part, events),
@@ -118,18 +118,18 @@ impl StreamReader for Stream {
     fn error_line(&mut self, line: &str, events: &mut Vec<AgentEvent>) {
         let line = anstream::adapter::strip_str(line).to_string();
         let Some(refusal) = refusal_in(&line) else { return self.stderr.push(&line) };
-        events.push(AgentEvent::Note { text: text::one_line(&refusal) });
+        events.push(AgentEvent::Note { text: one_line(&refusal) });
         self.pending = Some(ProviderError::new(None, &refusal));
     }
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let terminal = self.terminal(exit);
         let fault = if terminal == Some(Terminal::Success) { None } else { self.fault(exit) };
-        let reported =
-            self.error.as_ref().map(|(provider_error, at)| (provider_error, at.unwrap_or(now)));
-        let reported =
-            reported.or_else(|| self.pending.as_ref().map(|provider_error| (provider_error, now)));
-        let resets_at = reported.and_then(|(provider_error, at)| provider_error.resets_at(at));
+        let resets_at = match (&self.error, &self.pending) {
+            (Some((reported, at)), _) => reported.resets_at(at.unwrap_or(now)),
+            (None, Some(pending)) => pending.resets_at(now),
+            (None, None) => None,
+        };
         StreamSummary {
             terminal,
             text: self.last_message.bounded(),
@@ -144,27 +144,23 @@ impl StreamReader for Stream {
 impl Stream {
     fn tool(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let state = &part["state"];
-        let name = text::text_of(part, "tool").to_owned();
+        let name = text_of(part, "tool").to_owned();
         let actions = actions::of_tool(&name, &state["input"]);
-        let id = text::one_line(text::text_of(part, "callID"));
+        let id = one_line(text_of(part, "callID"));
         let detail = detail(&state["input"]);
         events.push(AgentEvent::Tool { name, detail, id: id.clone(), actions });
-        let ok = text::text_of(state, "status") != "error";
-        let output = text::text_of(state, if ok { "output" } else { "error" });
-        events.push(AgentEvent::ToolResult { ok, detail: text::one_line(output), id });
-        self.denied = (!ok && is_refusal(output)).then(|| text::one_line(output));
+        let ok = text_of(state, "status") != "error";
+        let output = text_of(state, if ok { "output" } else { "error" });
+        events.push(AgentEvent::ToolResult { ok, detail: one_line(output), id });
+        self.denied = (!ok && is_refusal(output)).then(|| one_line(output));
     }
 
     fn step(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let tokens = &part["tokens"];
         let cache = &tokens["cache"];
         // `input` excludes cached tokens, and `output` excludes reasoning.
-        let input = [
-            text::count_of(tokens, "input"),
-            text::count_of(cache, "read"),
-            text::count_of(cache, "write"),
-        ];
-        let output = [text::count_of(tokens, "output"), text::count_of(tokens, "reasoning")];
+        let input = [count_of(tokens, "input"), count_of(cache, "read"), count_of(cache, "write")];
+        let output = [count_of(tokens, "output"), count_of(tokens, "reasoning")];
         let sum = |counts: &[i64]| counts.iter().copied().fold(0, i64::saturating_add);
         let total = AgentUsage::of(&self.summary).plus(AgentUsage {
             input_tokens: sum(&input),
@@ -172,13 +168,10 @@ impl Stream {
             cost_micros: text::micros(&part["cost"]),
         });
         total.write_to(&mut self.summary);
-        self.reason = Some(text::cut(text::text_of(part, "reason"), text::DETAIL_BYTES));
+        self.reason = Some(text::cut(text_of(part, "reason"), text::DETAIL_BYTES));
         events.push(AgentEvent::Spent(total));
         if self.reason.as_deref() == Some("stop") {
-            events.push(AgentEvent::Ended {
-                ok: true,
-                text: text::one_line(self.last_message.text()),
-            });
+            events.push(AgentEvent::Ended { ok: true, text: one_line(self.last_message.text()) });
         }
     }
 
@@ -186,17 +179,17 @@ impl Stream {
         let error = &event["error"];
         let data = &error["data"];
         let mut provider_error =
-            ProviderError::new(data["statusCode"].as_i64(), text::text_of(data, "message"));
+            ProviderError::new(data["statusCode"].as_i64(), text_of(data, "message"));
         provider_error.is_retryable = data["isRetryable"] == true;
         // opencode gives this name to every answer with an error status.
-        let name = Some(text::text_of(error, "name")).filter(|name| *name != "APIError");
+        let name = Some(text_of(error, "name")).filter(|name| *name != "APIError");
         provider_error.name(name.unwrap_or_default());
         provider_error.headers(&data["responseHeaders"]);
-        provider_error.body_in(text::text_of(data, "responseBody"));
+        provider_error.body_in(text_of(data, "responseBody"));
         if provider_error.message.is_empty() {
-            provider_error.message = text::text_of(error, "name").to_owned();
+            provider_error.message = text_of(error, "name").to_owned();
         }
-        events.push(AgentEvent::Ended { ok: false, text: text::one_line(&provider_error.message) });
+        events.push(AgentEvent::Ended { ok: false, text: one_line(&provider_error.message) });
         self.error = Some((provider_error, text::at_epoch(&event["timestamp"])));
     }
 
@@ -254,7 +247,7 @@ fn refusal_in(line: &str) -> Option<String> {
 
 /// opencode's own tools use another name for a file argument.
 fn detail(input: &Value) -> String {
-    input["filePath"].as_str().map_or_else(|| text::tool_detail(input), text::one_line)
+    input["filePath"].as_str().map_or_else(|| text::tool_detail(input), one_line)
 }
 
 /// Whether a tool failed because it is forbidden. opencode says so in prose only.

@@ -136,7 +136,7 @@ impl ProviderError {
     /// ones.
     fn structured_kind(&self) -> Option<FaultKind> {
         let status = self.status.and_then(text::kind_of_status);
-        let mut named = self.names.iter().filter_map(|name| kind_of_name(name));
+        let mut named = self.names.iter().filter_map(|name| text::kind_of_name(name));
         if status == Some(FaultKind::Quota) {
             return status;
         }
@@ -149,19 +149,6 @@ impl ProviderError {
         self.at
             .or_else(|| self.wait_ms.map(|millis| sent_at.plus(Span(millis))))
             .or_else(|| text::resets_in(&self.message, sent_at))
-    }
-}
-
-/// The kind of a name, including names that the shared table lacks.
-fn kind_of_name(name: &str) -> Option<FaultKind> {
-    match name {
-        "API_KEY_INVALID" | "API_KEY_SERVICE_BLOCKED" | "ProviderAuthError" => {
-            Some(FaultKind::Auth)
-        }
-        "ContextOverflowError" | "request_too_large" => Some(FaultKind::Session),
-        "ContentFilterError" => Some(FaultKind::Permission),
-        "MessageOutputLengthError" => Some(FaultKind::Budget),
-        name => text::kind_of_name(name),
     }
 }
 

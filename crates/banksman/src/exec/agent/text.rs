@@ -156,7 +156,7 @@ pub(super) fn kind_of_status(status: i64) -> Option<FaultKind> {
 /// The fault that an error's name means, in any spelling: `rate_limit_error`, `rateLimit`,
 /// `RATE-LIMIT`. The table omits names that say no more than a 400.
 pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
-    const NAMES: [(FaultKind, &str); 6] = [
+    const NAMES: [(FaultKind, &str); 7] = [
         (
             FaultKind::Quota,
             "ratelimit ratelimiterror ratelimitexceeded usagelimitreached \
@@ -167,7 +167,8 @@ pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
             FaultKind::Auth,
             "authentication authenticationerror authenticationfailed authrequired \
              permissionerror permissiondenied unauthorized unauthenticated forbidden \
-             invalidapikey oauthorgnotallowed",
+             invalidapikey apikeyinvalid apikeyserviceblocked providerautherror \
+             oauthorgnotallowed",
         ),
         (
             FaultKind::Transient,
@@ -177,8 +178,17 @@ pub(super) fn kind_of_name(name: &str) -> Option<FaultKind> {
              responsestreamconnectionfailed responsestreamdisconnected \
              responsetoomanyfailedattempts",
         ),
-        (FaultKind::Budget, "maxoutputtokens maxturns maxbudgetusd sessionbudgetexceeded"),
-        (FaultKind::Session, "contextwindowexceeded contextlengthexceeded threadnotfound"),
+        (
+            FaultKind::Budget,
+            "maxoutputtokens maxturns maxbudgetusd sessionbudgetexceeded \
+             messageoutputlengtherror",
+        ),
+        (
+            FaultKind::Session,
+            "contextwindowexceeded contextlengthexceeded contextoverflowerror requesttoolarge \
+             threadnotfound",
+        ),
+        (FaultKind::Permission, "contentfiltererror"),
         (FaultKind::Setup, "notfounderror modelnotfound"),
     ];
     let plain: String = name

@@ -282,8 +282,11 @@ fn launch() {
     assert_eq!(launch.program, OWN_PROGRAM);
     assert_eq!(launch.args.join(" "), "acp-client -- gemini --acp");
     let order: AcpRequest = serde_json::from_str(&launch.stdin.unwrap()).unwrap();
-    assert!(order.prompt.starts_with("do it\n") && order.prompt.contains(r#"{"type":"object"}"#));
-    assert_eq!((order.session.as_deref(), order.mcp), (Some("s"), Some(mcp)));
+    assert!(
+        order.ask.prompt.starts_with("do it\n")
+            && order.ask.prompt.contains(r#"{"type":"object"}"#)
+    );
+    assert_eq!((order.ask.session.as_deref(), order.ask.mcp), (Some("s"), Some(mcp)));
     setup.env.insert("BANKSMAN_ACP_FILES".to_owned(), "1".to_owned());
     let launch = agent::launch(&setup, &ask);
     assert_eq!(launch.args.join(" "), "acp-client --files -- gemini --acp");
