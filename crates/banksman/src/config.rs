@@ -226,12 +226,8 @@ struct Layers(BTreeMap<String, (Raw, SettingOrigin)>);
 impl Layers {
     fn defaults() -> Result<Self> {
         let given = layer::parse(DEFAULTS, "default-config.toml")?;
-        Ok(Self(
-            given
-                .into_iter()
-                .map(|given| (given.key, (given.value, SettingOrigin::Default)))
-                .collect(),
-        ))
+        let given = given.into_iter();
+        Ok(Self(given.map(|it| (it.key, (it.value, SettingOrigin::Default))).collect()))
     }
 
     fn file(
@@ -368,10 +364,8 @@ impl Layers {
         for (key, (raw, _)) in &self.0 {
             let parts: Vec<&str> = key.splitn(3, '.').collect();
             if let [LIFECYCLES, lifecycle, setting] = parts[..] {
-                overrides
-                    .entry(lifecycle.to_owned())
-                    .or_default()
-                    .insert(setting.to_owned(), override_of(raw));
+                let of_lifecycle = overrides.entry(lifecycle.to_owned()).or_default();
+                of_lifecycle.insert(setting.to_owned(), override_of(raw));
             }
         }
         overrides

@@ -64,7 +64,7 @@ pub fn gather(
         state = WorkState { head: commit, status: git.status()?, is_away: false };
     }
     evidence.head = state.head.clone();
-    evidence.commits = git.count(&prepared.base, &state.head)?;
+    evidence.commits = git.count(&[&prepared.base], &state.head)?;
     count_changes(&mut evidence, &changes, &state.status);
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
@@ -154,12 +154,16 @@ fn commit_remaining(
 }
 
 fn count_changes(evidence: &mut Evidence, changes: &CommitChanges, status: &Status) {
-    let paths: BTreeSet<&Vec<u8>> =
-        changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
-    evidence.paths = paths.into_iter().take(EVIDENCE_PATHS).map(|path| shown(path)).collect();
+    let paths = paths(changes, status).into_iter().take(EVIDENCE_PATHS);
+    evidence.paths = paths.map(|path| shown(path)).collect();
     evidence.files = changes.files;
     evidence.insertions = changes.insertions;
     evidence.deletions = changes.deletions;
+}
+
+/// All changed paths, committed or not.
+fn paths<'c>(changes: &'c CommitChanges, status: &'c Status) -> BTreeSet<&'c Vec<u8>> {
+    changes.list.iter().map(|change| &change.path).chain(status.paths()).collect()
 }
 
 fn find_violations(
@@ -171,8 +175,7 @@ fn find_violations(
 ) -> Result<(), RunError> {
     let allowed = Globs::new(&checks.allowed_paths);
     let denied = Globs::new(&checks.denied_paths);
-    let paths: BTreeSet<&Vec<u8>> =
-        changes.list.iter().map(|change| &change.path).chain(status.paths()).collect();
+    let paths = paths(changes, status);
     let is_outside = |path: &[u8]| !allowed.is_empty() && !allowed.any_matches(path);
     let named = |is_bad: &dyn Fn(&[u8]) -> bool| -> Vec<String> {
         let bad = paths.iter().filter(|path| is_bad(path));

@@ -7,8 +7,8 @@
 use std::fs::{self, DirEntry, File};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
 
 use banksman_core::globs::PathGlob;
 use banksman_core::time::Instant;
@@ -90,21 +90,14 @@ pub(in crate::exec) struct FoundFile {
 /// The required files that do not exist, and those of the second list that are empty.
 #[must_use]
 pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<String> {
-    let mut missing: Vec<String> = Vec::new();
-    let is_there = |pattern: &str| !find(folder, pattern, 1, &|_| true).is_empty();
-    missing.extend(outputs.iter().filter(|pattern| !is_there(pattern)).cloned());
-    for pattern in not_empty.iter().filter(|pattern| !outputs.contains(pattern)) {
-        if !is_there(pattern) {
-            missing.push(pattern.clone());
-        }
-    }
-    let has_words = |pattern: &str| !find(folder, pattern, 1, &|bytes| bytes > 0).is_empty();
-    for pattern in not_empty {
-        if !missing.contains(pattern) && !has_words(pattern) {
-            missing.push(format!("{pattern} (empty)"));
-        }
-    }
-    missing
+    let has =
+        |pattern: &str, least: u64| !find(folder, pattern, 1, &|bytes| bytes >= least).is_empty();
+    let new = not_empty.iter().filter(|pattern| !outputs.contains(pattern));
+    let (there, missing): (Vec<&String>, Vec<&String>) =
+        outputs.iter().chain(new).partition(|pattern| has(pattern, 0));
+    let empty = there.into_iter().filter(|pattern| not_empty.contains(pattern) && !has(pattern, 1));
+    let empty: Vec<String> = empty.map(|pattern| format!("{pattern} (empty)")).collect();
+    missing.into_iter().cloned().chain(empty).collect()
 }
 
 /// Whether a path stays below its folder, judging by its components.
@@ -218,9 +211,9 @@ pub fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 }
 
 /// When a file was last changed, by this machine's clock.
-pub(in crate::exec) fn changed_at(metadata: &fs::Metadata) -> Option<Instant> {
-    let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok().map(Instant)
+pub(in crate::exec) fn changed_at(meta: &fs::Metadata) -> Instant {
+    let millis = meta.mtime().saturating_mul(1_000).saturating_add(meta.mtime_nsec() / 1_000_000);
+    Instant(millis)
 }
 
 /// A link to a folder does not count: following it might never end.

@@ -183,10 +183,10 @@ impl<'a> Git<'a> {
         self.optional_line("merge-base", &[one, other])
     }
 
-    /// The number of commits from `base` to `head`.
-    pub fn count(&mut self, base: &str, head: &str) -> Result<u32, RunError> {
-        let range = format!("{base}..{head}");
-        Ok(self.line("rev-list --count", &[&range, "--"])?.parse().unwrap_or(u32::MAX))
+    /// The number of commits that a head has and none of the others contains.
+    pub fn count(&mut self, others: &[&str], head: &str) -> Result<u32, RunError> {
+        let args = [&[head, "--not"], others, &["--"]].concat();
+        Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
     }
 
     /// The changes of a commit since its merge base with `base`, for people: a summary, then the

@@ -15,7 +15,7 @@ use banksman_core::time::Instant;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::files::{AtPath, FileError, fault};
+use super::files::{AtPath, FileError, changed_at, fault};
 use super::mailbox::disk::{self, DRAFT_ENDING, FileState};
 use crate::clock;
 
@@ -97,7 +97,7 @@ pub fn read(path: &Path) -> Result<Option<NoteFile>, NoteError> {
         FileState::Plain(meta, bytes) => {
             let text =
                 String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8".to_owned()))?;
-            Ok(Some(NoteFile { text, modified: disk::modified(&meta) }))
+            Ok(Some(NoteFile { text, modified: changed_at(&meta) }))
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf>
 /// When a branch was last pushed or fetched, by this machine's clock.
 #[must_use]
 pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
-    changed_at(&fs::metadata(published_log(repo, remote, branch)?).ok()?)
+    Some(changed_at(&fs::metadata(published_log(repo, remote, branch)?).ok()?))
 }
 
 fn read(path: &Path) -> Option<String> {

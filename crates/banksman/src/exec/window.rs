@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use banksman_core::closed::closed;
+
 use super::process::{Program, RunError, Runner};
 use crate::config::{EnvVars, Environment};
 
@@ -21,11 +23,12 @@ const NEEDED: [&str; 8] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// A terminal that can open windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WindowHost {
-    Tmux,
-    Tabby,
+closed! {
+    /// A terminal that can open windows.
+    pub enum WindowHost {
+        Tmux = "tmux",
+        Tabby = "tabby",
+    }
 }
 
 impl WindowHost {
@@ -37,14 +40,6 @@ impl WindowHost {
         }
         let is_tabby = env.get(EnvVars::TERM_PROGRAM).is_some_and(|name| name == "Tabby");
         is_tabby.then_some(Self::Tabby)
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tmux => "tmux",
-            Self::Tabby => "tabby",
-        }
     }
 }
 

@@ -89,14 +89,6 @@ impl Git<'_> {
         Ok(read(&output.stdout, &own))
     }
 
-    /// The number of commits that a head has and none of the others contains.
-    pub fn count_unique(&mut self, head: &str, others: &[String]) -> Result<u32, RunError> {
-        let mut args = vec![head, "--not"];
-        args.extend(others.iter().map(String::as_str));
-        args.push("--");
-        Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
-    }
-
     /// The web page of a pull request, if the remote's address tells it.
     pub fn web_link(
         &mut self,

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::time::{Instant, Span};
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use super::super::job::{LOST, LeaseConfig, RunLimits};
 use super::super::process::child::Child;
@@ -91,10 +91,6 @@ impl LeaseRenewal {
     /// The renewing child, which does not belong to the job.
     pub(super) fn child(&mut self) -> Option<&mut Child> {
         self.renewal.as_mut().map(|renewal| &mut renewal.child)
-    }
-
-    pub(super) fn pid(&self) -> Option<Pid> {
-        self.renewal.as_ref().map(|renewal| renewal.child.pid)
     }
 
     pub(super) fn readable(&self) -> Option<&Child> {

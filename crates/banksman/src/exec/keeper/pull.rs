@@ -134,8 +134,8 @@ impl Keeper {
         let mut others: Vec<String> = produces.iter().map(local).collect();
         others.extend([local(base), format!("refs/remotes/{remote}/{base}")]);
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        let others: Vec<String> = git.refs(&others)?.into_values().collect();
-        let commits = git.count_unique(&head, &others)?;
+        let others = git.refs(&others)?;
+        let commits = git.count(&others.values().map(String::as_str).collect::<Vec<_>>(), &head)?;
         if commits == 0 {
             return Ok(unseen);
         }

@@ -275,7 +275,7 @@ impl Keeper {
     }
 
     fn renewal_pid(&self) -> Option<Pid> {
-        self.lease.as_ref().and_then(LeaseRenewal::pid)
+        self.lease.as_ref().and_then(LeaseRenewal::readable).map(|renewal| renewal.pid)
     }
 
     /// Whether another run may have started already.

@@ -133,11 +133,6 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-pub(in crate::exec) fn modified(meta: &Metadata) -> Instant {
-    let millis = meta.mtime().saturating_mul(1_000).saturating_add(meta.mtime_nsec() / 1_000_000);
-    Instant(millis)
-}
-
 /// When the file or its name last changed. Unlike the modification time, no program can set it.
 pub(super) fn changed(meta: &Metadata) -> Instant {
     Instant(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000))

@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use super::disk::{self, FileState};
 use super::names::{file_name, short_hash, split_extension};
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
-use crate::exec::files::{AtPath, fault, is_missing, remove_if_exists};
+use crate::exec::files::{AtPath, changed_at, fault, is_missing, remove_if_exists};
 
 /// Nobody takes longer to write a file.
 const WRITE_TIMEOUT: Span = Span(10 * 60_000);
@@ -172,7 +172,7 @@ impl Mailbox {
                 (meta, bytes, read)
             }
         };
-        let modified = disk::modified(&meta);
+        let modified = changed_at(&meta);
         // A modification time in the future says as little about a current writer as one long past.
         let is_abandoned = now.0.abs_diff(modified.0) > WRITE_TIMEOUT.0.unsigned_abs();
         let content = match read {

@@ -192,10 +192,8 @@ pub(in crate::exec) fn restore_branch(
 /// Any process may hold the lock on all refs, for milliseconds. Left behind, it prevents every ref
 /// of the repository from being deleted.
 fn is_stale(lock: &Path) -> bool {
-    let Ok(changed) = lock.symlink_metadata().and_then(|found| found.modified()) else {
-        return false;
-    };
-    changed.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE)
+    let changed = lock.symlink_metadata().and_then(|found| found.modified());
+    changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE))
 }
 
 /// `index.lock`, `HEAD.lock`, and the locks of an operation in progress, such as `AUTO_MERGE.lock`.

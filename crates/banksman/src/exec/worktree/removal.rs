@@ -116,11 +116,9 @@ fn delete_contained_branch(
 ) -> Result<(), RunError> {
     let name = format!("refs/heads/{branch}");
     let Some(commit) = git.commit_of(&name)? else { return Ok(()) };
-    let is_contained = rescue::is_contained(git, &commit, safe)?;
-    let is_used = |git: &mut Git<'_>| -> Result<bool, RunError> {
-        Ok(git.worktrees()?.iter().any(|listed| listed.branch.as_ref() == Some(&name)))
-    };
-    if is_contained && !is_used(git)? {
+    if rescue::is_contained(git, &commit, safe)?
+        && git.worktrees()?.iter().all(|listed| listed.branch.as_ref() != Some(&name))
+    {
         // If somebody moves the branch at this moment, it stays.
         git.delete_branch_at(branch, &commit)?;
     }

@@ -72,22 +72,16 @@ impl WorktreeJob<'_> {
 
         let message = format!("uncommitted work in `{}`\n", rescue_name(&self.workspace.worktree));
         let mut git = self.git();
-        let of_head = match head {
-            Some(head) => git.tree_of(head)?,
-            None => None,
-        };
+        let of_head = head.map(|head| git.tree_of(head)).transpose()?.flatten();
         let staged =
             git.write_tree()?.filter(|tree| *tree != files && Some(tree) != of_head.as_ref());
         if staged.is_none() && Some(&files) == of_head.as_ref() {
             return Ok((None, whole));
         }
         let mut parents: Vec<&str> = head.into_iter().collect();
-        let staged = match staged {
-            Some(tree) => {
-                Some(git.commit_tree(&tree, &parents, "staged when the work was saved\n")?)
-            }
-            None => None,
-        };
+        let staged = staged
+            .map(|tree| git.commit_tree(&tree, &parents, "staged when the work was saved\n"))
+            .transpose()?;
         parents.extend(staged.as_deref());
         Ok((Some(git.commit_tree(&files, &parents, &message)?), whole))
     }
