@@ -109,6 +109,8 @@ pub const OPINION_TEXT_BYTES: usize = 1_000;
 pub const OPINION_ITEMS: usize = 16;
 /// One concern or suggestion, in bytes: what is wrong, where, and what would be right.
 pub const OPINION_ITEM_BYTES: usize = 1_000;
+/// What a record says about a note, such as the reason of a fault: a few lines of a terminal.
+pub const NOTE_DETAIL_BYTES: usize = 1_000;
 /// The open concerns of a panel with their responses, in bytes.
 pub const PANEL_CONCERNS_BYTES: usize = 12 * 1024;
 /// The suggestions of a panel, in bytes.

@@ -115,7 +115,8 @@ impl Turn {
         let key = format!("{topic}-{hour}");
         if let Some(task) = task {
             let actor = Actor { name: Some(self.reconciler.to_owned()), ..Actor::system() };
-            let note = Event::Noted(HistoryNote { actor, trigger: Note::EngineFault.to_string() });
+            let (trigger, detail) = (Note::EngineFault.to_string(), Some(notice.text.clone()));
+            let note = Event::Noted(HistoryNote { actor, trigger, detail });
             let (told, key) = (notice.clone(), Some(IdempotencyKey::new(&key, &key)));
             let noted =
                 self.store.apply_telling(task, note, key, self.now, move |_| Some(told.clone()));

@@ -68,7 +68,7 @@ impl Store {
         key: &str,
         now: Instant,
     ) -> Result<Applied> {
-        let note = HistoryNote { actor: actor.clone(), trigger: note.to_string() };
+        let note = HistoryNote { actor: actor.clone(), trigger: note.to_string(), detail: None };
         self.apply(id, Event::Noted(note), Some(IdempotencyKey::new(key, key)), now)
     }
 }

@@ -119,7 +119,17 @@ pub struct Record {
     pub fields: Fields,
 }
 
+/// The entry of a record's fields with the detail of a note. It is no attribute of the task; no
+/// field has a dot in its name.
+pub(super) const NOTE_DETAIL: &str = "note.detail";
+
 impl Record {
+    /// What a note says, such as the reason of a fault.
+    #[must_use]
+    pub fn note_detail(&self) -> Option<&str> {
+        self.fields.get(NOTE_DETAIL).and_then(Value::as_str)
+    }
+
     /// The text that a field was set to.
     #[must_use]
     pub fn text(&self, field: Field) -> Option<&str> {

@@ -142,6 +142,8 @@ pub struct HistoryNote {
     pub actor: Actor,
     /// What it is, as a word.
     pub trigger: String,
+    /// What a person should know about it; the record holds it in a line.
+    pub detail: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

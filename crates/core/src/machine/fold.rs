@@ -4,7 +4,7 @@
 //! whoever compares the two finds out about a row that was changed behind the history's back.
 
 use super::apply::put;
-use super::effect::Record;
+use super::effect::{NOTE_DETAIL, Record};
 use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
 use crate::lifecycle::expr::{Fields, Value};
@@ -42,7 +42,7 @@ pub fn fold<'a>(records: impl IntoIterator<Item = (i64, &'a Record)>) -> Result<
         }
         folded.version = seq;
         folded.state.clone_from(&record.to);
-        for (name, value) in &record.fields {
+        for (name, value) in record.fields.iter().filter(|(name, _)| name.as_str() != NOTE_DETAIL) {
             put(&mut folded.attributes, name, value);
         }
     }

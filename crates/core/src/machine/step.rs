@@ -2,7 +2,7 @@
 
 use super::apply::{Cause, quiet, take};
 use super::ask::{ask, role_of};
-use super::effect::{Effect, TaskUpdate, TimerKind};
+use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
 use super::env::Moment;
 use super::event::{ActivityReport, Actor, Event};
 use super::outcome::report;
@@ -15,6 +15,8 @@ use crate::ids::RunId;
 use crate::lifecycle::contract::Note;
 use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, Outcome, RoleId, StateKind};
+use crate::limits;
+use crate::panel::summary::line;
 use crate::time::Instant;
 
 /// Why an event changes nothing although it is legal.
@@ -59,7 +61,9 @@ pub fn step(
         Event::Reported(reported) => report(at, reported).map(answer),
         Event::Due { timer, entered } => fire(at, *timer, *entered),
         Event::StaleWrite { epoch } => Ok(stale_write(at, *epoch)),
-        Event::Noted(noted) => Ok(in_history(at, &noted.trigger, &noted.actor)),
+        Event::Noted(noted) => {
+            Ok(in_history(at, &noted.trigger, &noted.actor, noted.detail.as_deref()))
+        }
         Event::DelaySkipped(actor) => skip_delay(at, actor),
         Event::NeedsLeft(open) => needs_left(at, *open),
     }
@@ -73,13 +77,15 @@ fn answer(step: TaskUpdate) -> StepResult {
 fn stale_write(at: Moment<'_>, epoch: i64) -> StepResult {
     let run = RunId { task: at.task.id, epoch };
     let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
-    in_history(at, STALE_WRITE, &actor)
+    in_history(at, STALE_WRITE, &actor, None)
 }
 
 /// A record, and nothing else.
-fn in_history(at: Moment<'_>, trigger: &str, actor: &Actor) -> StepResult {
+fn in_history(at: Moment<'_>, trigger: &str, actor: &Actor, detail: Option<&str>) -> StepResult {
     let next = Task { version: at.task.version + 1, updated_at: at.now, ..at.task.clone() };
-    let record = at.record(&next, trigger, actor);
+    let mut record = at.record(&next, trigger, actor);
+    let detail = detail.map(|text| line(text, limits::NOTE_DETAIL_BYTES).into());
+    record.fields.extend(detail.map(|text| (NOTE_DETAIL.to_owned(), text)));
     answer(TaskUpdate { record: Some(record), ..quiet(next) })
 }
 

@@ -131,7 +131,7 @@ fn a_note_is_a_record_and_changes_nothing() {
     let mut world = task_of("mission", json!({}));
     world.goes("human:kim", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
     let before = world.task.clone();
-    let note = HistoryNote { actor: Actor::human("kim"), trigger: ALLOW.to_owned() };
+    let note = HistoryNote { actor: Actor::human("kim"), trigger: ALLOW.to_owned(), detail: None };
     let StepResult::Step(step) = world.meet(&Event::Noted(note)).expect("it is always legal")
     else {
         panic!("it leaves a record");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use banksman::store::HistoryEntry;
 use banksman_core::ids::TaskId;
 use banksman_core::time::Span;
 use rusqlite::Connection;
@@ -32,7 +33,12 @@ fn two_ended_runs() -> (Harness, Driver) {
 fn faults(driver: &Driver, id: i64) -> Vec<String> {
     let history = driver.store.history(TaskId(id), 0).expect("a history");
     let faults = history.iter().filter(|entry| entry.record.trigger == FAULT);
-    faults.map(|entry| entry.record.actor.to_string()).collect()
+    let told = |entry: &HistoryEntry| {
+        let reason = entry.record.note_detail().expect("the record says why");
+        assert!((20..1_010).contains(&reason.len()) && !reason.contains('\n'), "{reason}");
+        entry.record.actor.to_string()
+    };
+    faults.map(told).collect()
 }
 
 /// The other tasks got on in this turn, and the fault of the first one was told.
@@ -58,6 +64,7 @@ fn assert_all_done(harness: &Harness, driver: &Driver) {
     for id in 1..=3 {
         assert_eq!(state(&driver.store, TaskId(id)), "done", "t{id}");
     }
+    harness.ok(&["audit", "verify"]);
     harness.assert_clean(&[NODE]);
 }
 

@@ -434,7 +434,7 @@ fn requests_of_a_former_build_are_carried_over(world: &World) {
     for id in [applied, unapplied] {
         says(&store, id, "granted", NOON);
     }
-    let note = HistoryNote { actor: Actor::system(), trigger: "raised".to_owned() };
+    let note = HistoryNote { actor: Actor::system(), trigger: "raised".to_owned(), detail: None };
     let raised = key(&format!("allowance-raised-{applied}"), "raised");
     store.apply(applied, Event::Noted(note), raised, NOON).unwrap();
     let forged = Add { key: key("allowance-batch:c-1", "mine"), ..load("forged") };
