@@ -64,14 +64,16 @@ fn lease_rules(old: &Task, step: &TaskUpdate) -> [Rule; 5] {
 fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<Rule> {
     let lease = new.lease.as_ref();
     match event {
-        Event::Claimed(claim) => Some((
-            lease.is_none_or(|lease| {
+        Event::Claimed(claim) => Some(match lease {
+            // A counter at its limit may have led the task elsewhere.
+            None => (new.state != old.state, "a claim leaves neither a lease nor its queue"),
+            Some(lease) => (
                 old.lease.is_none()
                     && lease.worker == claim.actor.to_string()
-                    && lease.expires_at == claim.expires_at
-            }),
-            "the lease is not the one that was claimed",
-        )),
+                    && lease.expires_at == claim.expires_at,
+                "the lease is not the one that was claimed",
+            ),
+        }),
         Event::Finished(finish) => Some((
             lease.is_none_or(|lease| lease.epoch != finish.epoch),
             "a run that has ended still holds its task",
@@ -173,6 +175,16 @@ mod tests {
             step.task.lease.iter_mut().for_each(|lease| lease.worker = "worker:bob".to_owned());
         };
         assert_eq!(said(other), "the lease is not the one that was claimed");
+        // A counter at its limit may lead the task elsewhere instead. It must not stay in the queue.
+        let in_vain = |step: &mut TaskUpdate| {
+            let spent = task.spent;
+            step.task = Task { version: step.task.version, spent, ..task.clone() };
+            step.record.iter_mut().for_each(|record| {
+                record.to = record.from.clone().unwrap_or_default();
+            });
+        };
+        let said = self::said(&task, &claim(), in_vain);
+        assert_eq!(said, "a claim leaves neither a lease nor its queue");
     }
 
     #[test]
