@@ -57,9 +57,9 @@ impl Waker {
         listen_to_store(store.clone(), sender.clone());
         listen_to_signals(sender.clone())?;
         let on_news = sender.clone();
-        // The watcher is dropped with the receiver.
         let mut folders = Folders::watched_by(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
+                // The watcher is dropped with the receiver.
                 on_news.send(WakeReason::Look).unwrap_or_default();
             }
         })?;

@@ -17,7 +17,11 @@ pub(super) fn unexplained(file: &SourceFile) -> Vec<Violation> {
         file.code.match_indices("drop(").map(|(at, _)| at).filter(|at| is_drop(file, *at));
     let listed = file.code.match_indices("entries.flatten()").map(|(at, _)| at);
     let emptied = file.code.match_indices(".unwrap_or_default()").map(|(at, _)| at);
-    let emptied = emptied.filter(|at| reads(file.code[..*at].rsplit('\n').next().unwrap_or("")));
+    let emptied = emptied.filter(|at| {
+        let statement = file.code[..*at].rsplit([';', '{', '}']).next().unwrap_or("");
+        let is_last = file.code[*at..].starts_with(".unwrap_or_default();");
+        reads(statement) || (is_last && is_unused(statement))
+    });
     let says = "handle the error, or say in a comment why it does not matter";
     dropped
         .chain(listed)
@@ -42,16 +46,24 @@ fn is_drop(file: &SourceFile, at: usize) -> bool {
     is_call && !takes && !before.ends_with(|one: char| one == '_' || one.is_alphanumeric())
 }
 
-/// Whether a line reads a file or data.
-fn reads(line: &str) -> bool {
-    line.contains("serde_json::from_") || line.contains("fs::read")
+/// Whether a statement reads a file or data.
+fn reads(statement: &str) -> bool {
+    ["serde_json::from_", "::deserialize(", "fs::read"].iter().any(|call| statement.contains(call))
+}
+
+/// Whether nobody gets the value of a statement. Then its default is nothing, too, and what is lost
+/// is an error.
+fn is_unused(statement: &str) -> bool {
+    !["let ", "return ", " = ", " += "].iter().any(|word| statement.contains(word))
 }
 
 #[test]
 fn a_result_that_is_dropped_without_a_reason_is_found() {
     let text = "fn a() {\n    drop(b());\n    let c = fs::read(d).unwrap_or_default();\n    \
                 let e = entries.flatten();\n\n\n    // It is a hint.\n    drop(b());\n    drop(guard);\n    \
-                drop(f.take());\n\n    drop(g()?);\n}\n";
-    let lines = [2, 4, 3].map(|line| format!("crates/core/src/a.rs:{line}: lost result"));
+                drop(f.take());\n\n    drop(g()?);\n\n    h().send(1)\n        .unwrap_or_default();\n\n    \
+                let i = serde_json::from_str(\n        j,\n    )\n    .unwrap_or_default();\n    \
+                let k = l.get().unwrap_or_default();\n    m += l.get().unwrap_or_default();\n}\n";
+    let lines = [2, 4, 3, 15, 20].map(|line| format!("crates/core/src/a.rs:{line}: lost result"));
     assert_eq!(found(unexplained, "crates/core/src/a.rs", text), lines);
 }
