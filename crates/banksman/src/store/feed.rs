@@ -188,7 +188,7 @@ impl Store {
 }
 
 /// Adds a change to the feed. `number` is that of the record, the run, the decision or the notice.
-pub(super) fn tell(
+pub(super) fn append(
     tx: &mut Tx<'_>,
     kind: ChangeKind,
     task: Option<TaskId>,
@@ -198,17 +198,22 @@ pub(super) fn tell(
     tx.write(sql::INSERT_CHANGE, &params![now, kind.as_str(), task, number])
 }
 
-pub(super) fn tell_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<()> {
+pub(super) fn append_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<()> {
     let kind = match &entry.record.from {
         None => ChangeKind::Created,
         Some(from) if *from != entry.record.to => ChangeKind::Moved,
         Some(_) => ChangeKind::Noted,
     };
-    tell(tx, kind, Some(entry.task), entry.seq, entry.ts)
+    append(tx, kind, Some(entry.task), entry.seq, entry.ts)
 }
 
-pub(super) fn tell_run(tx: &mut Tx<'_>, kind: ChangeKind, run: RunId, now: Instant) -> Result<()> {
-    tell(tx, kind, Some(run.task), run.epoch, now)
+pub(super) fn append_run(
+    tx: &mut Tx<'_>,
+    kind: ChangeKind,
+    run: RunId,
+    now: Instant,
+) -> Result<()> {
+    append(tx, kind, Some(run.task), run.epoch, now)
 }
 
 /// The cursor's change must still be there and be the same.

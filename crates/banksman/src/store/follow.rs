@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::apply::IdempotencyKey;
 use super::audit::HistoryEntry;
-use super::feed::{ChangeKind, tell_record, tell_run};
+use super::feed::{ChangeKind, append_record, append_run};
 use super::notices::{notice_of, write_notice};
 use super::row::json;
 use super::tx::{Tx, params};
@@ -28,7 +28,7 @@ pub(super) fn follow_up(
     let (id, version) = (step.task.id, step.task.version);
     if let Some(entry) = entry {
         entry.insert(tx)?;
-        tell_record(tx, entry)?;
+        append_record(tx, entry)?;
         tx.notify();
     }
     if let Some(key) = key {
@@ -43,7 +43,7 @@ pub(super) fn follow_up(
         tx.write(sql::INSERT_ARTIFACT, &params![id, version, &artifact.name, hash, value])?;
     }
     if let Some((epoch, _)) = &step.ended_run {
-        tell_run(tx, ChangeKind::RunEnded, RunId { task: id, epoch: *epoch }, now)?;
+        append_run(tx, ChangeKind::RunEnded, RunId { task: id, epoch: *epoch }, now)?;
     }
     write_decision(tx, step, entry, now)?;
     started_run(tx, lifecycle, step, entry, now)?;
@@ -80,7 +80,7 @@ fn write_decision(
         let is_answer = entry.is_some_and(|entry| entry.record.actor.is_human());
         let kind =
             if is_answer { ChangeKind::DecisionAnswered } else { ChangeKind::DecisionLapsed };
-        tx.write(sql::TELL_SETTLED_DECISION, &params![now, kind.as_str(), id, version])?;
+        tx.write(sql::APPEND_SETTLED_DECISION, &params![now, kind.as_str(), id, version])?;
     }
     if let Some(decision) = &step.decision.opens {
         let offers = match entry {
@@ -90,7 +90,7 @@ fn write_decision(
         let columns = params![id, version, &decision.asks, offers, now, decision.deadline];
         tx.write(sql::INSERT_DECISION, &columns)?;
         let kind = ChangeKind::DecisionOpened.as_str();
-        tx.write(sql::TELL_OPENED_DECISION, &params![now, kind, id, version])?;
+        tx.write(sql::APPEND_OPENED_DECISION, &params![now, kind, id, version])?;
     }
     Ok(())
 }
@@ -162,5 +162,5 @@ fn started_run(
         lifecycle.state(task.state).does.as_ref().map_or("none", |does| does.activity.as_str());
     let columns = params![task.id, lease.epoch, &lease.worker, activity, now];
     tx.write(sql::INSERT_RUN, &columns)?;
-    tell_run(tx, ChangeKind::RunStarted, RunId { task: task.id, epoch: lease.epoch }, now)
+    append_run(tx, ChangeKind::RunStarted, RunId { task: task.id, epoch: lease.epoch }, now)
 }

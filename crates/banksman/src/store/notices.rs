@@ -9,7 +9,7 @@ use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
 use super::conn::{DbError, Row, SqlValue};
-use super::feed::{ChangeKind, tell};
+use super::feed::{ChangeKind, append};
 use super::tx::{Tx, params};
 use super::{Result, Store, hex, sql};
 
@@ -194,7 +194,7 @@ pub(super) fn write_notice(tx: &mut Tx<'_>, notice: &NewNotice, now: Instant) ->
     let id = row.int(0)?;
     tx.write(sql::INSERT_DELIVERIES, &params![id])?;
     tx.notify();
-    tell(tx, ChangeKind::Notice, notice.task, id, now)
+    append(tx, ChangeKind::Notice, notice.task, id, now)
 }
 
 fn shortened(text: &str) -> String {

@@ -13,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body};
 use super::conn::{DbError, Row};
-use super::feed::{ChangeKind, tell_run};
+use super::feed::{ChangeKind, append_run};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::spent::{batch_scope, clamped, day_scope};
@@ -219,7 +219,7 @@ impl Store {
             let columns = params![run.task, run.epoch, tokens, cost_micros];
             let account = tx.first(sql::RUN_LATE_COST, &columns, |row| row.get(0))?;
             let Some(account): Option<Option<String>> = account else { return Ok(()) };
-            tell_run(tx, ChangeKind::RunReported, run, now)?;
+            append_run(tx, ChangeKind::RunReported, run, now)?;
             let account = account.map(|account| format!("account:{account}"));
             let batch = stored.task.batch.as_deref().map(batch_scope);
             for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
@@ -303,7 +303,7 @@ fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Resul
         clamped(end.output_tokens),
     ];
     tx.write(sql::RUN_FACTS, &columns)?;
-    tell_run(tx, ChangeKind::RunReported, reported, now)?;
+    append_run(tx, ChangeKind::RunReported, reported, now)?;
     if end.answers {
         tx.write(sql::ACCOUNT_ANSWERED, &params![id, reported.epoch])?;
     }

@@ -140,13 +140,13 @@ macro_rules! not_yet_given {
 /// transaction, or that of the last one before it that changed the task: a transaction that has
 /// waited for the task's lock may have the lower number.
 macro_rules! feed_key {
-    ($fed:literal) => {
-        concat!("greatest(CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), ", $fed, ")")
+    ($known:literal) => {
+        concat!("greatest(CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), ", $known, ")")
     };
 }
 
 /// Adds changes with a key of [`feed_key`]; SQLite orders them by their numbers alone.
-macro_rules! tell {
+macro_rules! append {
     ($row:literal, $from:literal) => {
         Pair {
             sqlite: concat!(
@@ -301,11 +301,11 @@ statements! {
      entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
      lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
      updated_at = $18, entered_at = $19, progress_at = $20, head = $21", " WHERE id = $22 AND version = $23");
-    INSERT_CHANGE = tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS BIGINT)", "");
-    TELL_OPENED_DECISION =
-        tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.seq = $4");
-    TELL_SETTLED_DECISION =
-        tell!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
+    INSERT_CHANGE = append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS BIGINT)", "");
+    APPEND_OPENED_DECISION =
+        append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.seq = $4");
+    APPEND_SETTLED_DECISION =
+        append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
     CHANGES = Pair {
     sqlite: changes!("WHERE c.xid >= $1 AND c.seq > $2 ORDER BY c.seq", "c.seq"),
     postgres: changes!(
