@@ -21,8 +21,8 @@ use super::processes::{Process, wait_until};
 use crate::crash::Seeded;
 
 const HARNESS: &str = "BANKSMAN_TORTURE_YARD";
-const KILLS: u64 = 20;
-const TASKS: u64 = 15;
+const KILLS: u64 = 10;
+const TASKS: u64 = 8;
 /// The same failure four times in a row makes a task give up, and rightly so.
 const AGENT_KILLS: u32 = 3;
 /// The keeper of one merge or clean-up may be lost five times, that of a run ten times.
@@ -137,7 +137,7 @@ fn kept_by(keeper: &Process) -> String {
     if job.starts_with('r') { task_of(job) } else { job.to_owned() }
 }
 
-/// Three short ones with a seed each, so that none needs more than a part of its time limit.
+/// Short ones with a seed each, so that none needs more than a part of its time limit.
 mod nothing_is_lost_whoever_is_killed {
     use super::torture;
 
@@ -154,6 +154,21 @@ mod nothing_is_lost_whoever_is_killed {
     #[test]
     fn by_the_third_seed() {
         torture(9);
+    }
+
+    #[test]
+    fn by_the_fourth_seed() {
+        torture(10);
+    }
+
+    #[test]
+    fn by_the_fifth_seed() {
+        torture(11);
+    }
+
+    #[test]
+    fn by_the_sixth_seed() {
+        torture(12);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -225,11 +226,31 @@ fn many_files(world: &World) {
     world.commit_in(&world.repo(), "many");
 }
 
-#[test]
-fn a_git_killed_anywhere_leaves_nothing_that_stops_the_next() {
+/// In parts, so that none needs more than a fraction of its time limit.
+mod a_git_killed_anywhere_leaves_nothing_that_stops_the_next {
+    use super::killed_and_used_again;
+
+    #[test]
+    fn early() {
+        killed_and_used_again(0..8);
+    }
+
+    #[test]
+    fn later() {
+        killed_and_used_again(8..16);
+    }
+
+    #[test]
+    fn late() {
+        killed_and_used_again(16..24);
+    }
+}
+
+/// The round says which program is killed, and after how many milliseconds.
+fn killed_and_used_again(rounds: Range<u32>) {
     let world = World::new();
     many_files(&world);
-    for round in 0..24_u32 {
+    for round in rounds {
         let workspace = world.workspace(&format!("t{round}"));
         let mut kills = Kills {
             plain: world.runner(),
