@@ -33,6 +33,7 @@ documents! {
     Stopped(pid: Option<i32>, jobs: &StoppedJobs) {
         ended: Vec<String> = names(&jobs.ended),
         still_running: Vec<String> = names(&jobs.still_running),
+        unreadable: Vec<String> = jobs.unreadable.iter().map(|(job, _)| job.to_string()).collect(),
         up: Option<i32> = pid,
     }
 

@@ -33,6 +33,9 @@ pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit> {
         stopped = shutdown::stop_jobs(&caller, agents, &program)?;
     }
     context.out.answer(|| Stopped::new(pid, &stopped), || text(pid, args.agents, &stopped))?;
+    if !stopped.unreadable.is_empty() {
+        return Ok(Exit::Failed);
+    }
     if !stopped.still_running.is_empty() {
         return Ok(Exit::GaveUp);
     }
@@ -50,7 +53,11 @@ fn text(pid: Option<i32>, with_agents: bool, agents: &StoppedJobs) -> String {
     for job in &agents.still_running {
         text.push_str(&format!("{job} of {} is still running; try again\n", job.task()));
     }
-    if with_agents && agents.ended.is_empty() && agents.still_running.is_empty() {
+    for (job, error) in &agents.unreadable {
+        text.push_str(&format!("{job} of {} is in an unknown state: {error}\n", job.task()));
+    }
+    let is_unknown = !agents.unreadable.is_empty();
+    if with_agents && !is_unknown && agents.ended.is_empty() && agents.still_running.is_empty() {
         text.push_str("no agent was running\n");
     }
     text

@@ -17,7 +17,7 @@ use super::principal::{Operation, Principal};
 use crate::clock;
 use crate::config::Agents;
 use crate::exec::keeper::FileError;
-use crate::exec::site::{JobStatus, LocalSite, Site};
+use crate::exec::site::{JobStatus, LocalSite, Site, SiteError};
 
 pub use crate::exec::job::JobId;
 
@@ -125,10 +125,13 @@ fn pid_in(mut file: &File) -> io::Result<Option<Pid>> {
 pub struct StoppedJobs {
     pub ended: Vec<JobId>,
     pub still_running: Vec<JobId>,
+    /// Jobs whose folder cannot be read, so that nobody knows whether they are running.
+    pub unreadable: Vec<(JobId, SiteError)>,
 }
 
 /// Stops all jobs of this home, including checks and merges, and waits until their keepers have
-/// written receipts. `program` is our own program.
+/// written receipts. A job that cannot be read keeps no other from being stopped. `program` is our
+/// own program.
 pub fn stop_jobs(
     caller: &Principal,
     agents: &Agents,
@@ -137,28 +140,39 @@ pub fn stop_jobs(
     caller.may(Operation::RunAgents, None)?;
     let by = format!("{} by `banksman down`", caller.actor());
     let site = LocalSite::open(&agents.home, program)?;
-    let mut running = Vec::new();
+    let mut stopped = StoppedJobs::default();
     for job in site.jobs()? {
-        if site.look(job)? == JobStatus::Running {
-            site.stop(job, &by)?;
-            running.push(job);
+        match stop_if_running(&site, job, &by) {
+            Ok(true) => stopped.still_running.push(job),
+            Ok(false) => {}
+            Err(error) => stopped.unreadable.push((job, error)),
         }
     }
     let Span(grace) = agents.limits.grace;
     let grace = Duration::from_millis(u64::try_from(grace).unwrap_or_default());
     let until = clock::monotonic() + 2 * grace + KEEPER_STOP_TIMEOUT;
-    let mut ended = StoppedJobs { ended: Vec::new(), still_running: running };
     loop {
-        let mut left = Vec::new();
-        for job in ended.still_running {
-            let list =
-                if site.look(job)? == JobStatus::Running { &mut left } else { &mut ended.ended };
-            list.push(job);
+        for job in std::mem::take(&mut stopped.still_running) {
+            match site.look(job) {
+                Ok(JobStatus::Running) => stopped.still_running.push(job),
+                Ok(JobStatus::Absent | JobStatus::Lost | JobStatus::Ended(_)) => {
+                    stopped.ended.push(job);
+                }
+                Err(error) => stopped.unreadable.push((job, error)),
+            }
         }
-        ended.still_running = left;
-        if ended.still_running.is_empty() || clock::monotonic() > until {
-            return Ok(ended);
+        if stopped.still_running.is_empty() || clock::monotonic() > until {
+            return Ok(stopped);
         }
         thread::sleep(POLL_INTERVAL);
     }
+}
+
+/// Returns whether the job was running.
+fn stop_if_running(site: &LocalSite, job: JobId, by: &str) -> Result<bool, SiteError> {
+    let is_running = site.look(job)? == JobStatus::Running;
+    if is_running {
+        site.stop(job, by)?;
+    }
+    Ok(is_running)
 }

@@ -73,10 +73,28 @@ fn down_signals_nobody_whose_lock_is_free() {
     // It lives until its input is closed.
     let mut innocent = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
     fs::write(harness.runs().join("up.lock"), format!("{}\n", innocent.id())).unwrap();
-    let nobody = json!({ "up": null, "ended": [], "stillRunning": [] });
+    let nobody = json!({ "up": null, "ended": [], "stillRunning": [], "unreadable": [] });
     assert_eq!(harness.json(&["down", "--agents"]), nobody);
     drop(innocent.stdin.take());
     assert_eq!(innocent.wait().unwrap().code(), Some(0), "it was not ended by a signal");
+}
+
+#[test]
+fn down_stops_the_others_when_a_job_cannot_be_read() {
+    let harness = Harness::new();
+    harness.task("Build a wall", &[SAY, GATE]);
+    harness.pulse();
+    harness.wait_for_words("r1.1");
+    let unreadable = harness.runs().join("runs/r1.2");
+    fs::create_dir(&unreadable).unwrap();
+    fs::write(unreadable.join("receipt.json"), "garbage").unwrap();
+    let down = harness.run(&["down", "--agents"]);
+    assert_eq!(down.code, Some(1), "{down}");
+    assert!(down.stdout.contains("stopped r1.1 of t1\n"), "{down}");
+    let told = "r1.2 of t1 is in an unknown state: failed to read the receipt of r1.2: ";
+    assert!(down.stdout.contains(told), "{down}");
+    let again = harness.run(&["down", "--agents", "--json"]);
+    assert!(again.stdout.contains("\"unreadable\": [\n    \"r1.2\"\n  ]"), "{again}");
 }
 
 #[test]
