@@ -1,6 +1,7 @@
 //! What a command works with: the settings and the output. This is the only place where the command
 //! line opens a store.
 
+use std::cell::RefCell;
 use std::env;
 use std::path::Path;
 
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) now: Instant,
     /// The project given on the command line.
     pub(crate) project_flag: Option<String>,
+    /// The sessions of the command, for [`warn_of_damage`](Self::warn_of_damage).
+    pub(super) sessions: RefCell<Vec<Session>>,
 }
 
 impl Context {
@@ -40,7 +43,13 @@ impl Context {
             color: choice(config.color),
             symbols: if config.is_utf8 { Symbols::Unicode } else { Symbols::Ascii },
         };
-        Ok(Self { config, out, now: clock::now(), project_flag: args.project.clone() })
+        Ok(Self {
+            config,
+            out,
+            now: clock::now(),
+            project_flag: args.project.clone(),
+            sessions: RefCell::default(),
+        })
     }
 
     /// The store's address. Its `Display` hides the password.
@@ -91,12 +100,28 @@ impl Context {
             ..Options::default()
         };
         let store = Store::open(target, &options)?;
-        if config.is_inside_run {
+        let session = if config.is_inside_run {
             let (token, run) = (config.token_hash.as_deref(), config.run.as_deref());
-            return Ok(Session::inside_run(store, token, run)?);
-        }
-        let actor = given.actor.as_ref().unwrap_or(&config.actor);
-        Ok(Session::outside(store, actor.clone())?)
+            Session::inside_run(store, token, run)?
+        } else {
+            Session::outside(store, given.actor.as_ref().unwrap_or(&config.actor).clone())?
+        };
+        self.sessions.borrow_mut().push(session.clone());
+        Ok(session)
+    }
+
+    /// Names what the command has left out of its answer, because it is damaged.
+    pub(super) fn warn_of_damage(&self) {
+        let sessions = self.sessions.borrow();
+        let mut damaged = sessions.iter().flat_map(Session::take_damaged);
+        let Some(first) = damaged.next() else { return };
+        let of = first.task.map(|task| format!("{task}: ")).unwrap_or_default();
+        let more = match damaged.count() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let text = format!("left out, because it is damaged: {of}{}{more}", first.what);
+        self.out.warn(&format!("{text} (banksman check)"));
     }
 
     pub(crate) fn library(&self) -> Library {

@@ -2,6 +2,7 @@
 //! network, in under a minute.
 
 use banksman_core::lifecycle::contract::Field;
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -184,7 +185,13 @@ fn runtime(context: &Context, folder: &Path, repo: &Path) -> Result<(Session, Ru
     let store = folder.join("banksman.db").display().to_string();
     let flags = Flags::from([("store", store)]);
     let config = config::resolve(&flags, &environment, repo)?;
-    let own = Context { config, out: context.out, now: context.now, project_flag: None };
+    let own = Context {
+        config,
+        out: context.out,
+        now: context.now,
+        project_flag: None,
+        sessions: RefCell::default(),
+    };
     let session = own.admit(&own.target()?, &ActorArgs { actor: Some(Actor::human("you")) })?;
     let mut runtime = Runtime::of(&own.config, session.engine_store()?)?;
     // The demo must not take an hour: it retries failures at once.

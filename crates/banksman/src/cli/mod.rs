@@ -261,7 +261,9 @@ fn execute(cli: &Cli, out: &mut Output) -> Result<Exit> {
         Command::Work(work) => {
             let context = Context::new(&cli.global)?;
             out.color = context.out.color;
-            Work::run(&context, work)
+            let exit = Work::run(&context, work);
+            context.warn_of_damage();
+            exit
         }
         Command::Guide(guide) => Guide::run(plain(cli.global.json), guide),
         Command::Run(Run::Mcp(args)) => mcp::run(args),

@@ -59,6 +59,13 @@ impl Output {
         drop(writeln!(stderr, "{text}"));
     }
 
+    /// A warning on stderr, which is printed with --json and -q, too.
+    pub(crate) fn warn(&self, text: &str) {
+        let mut stderr = AutoStream::new(io::stderr().lock(), self.color);
+        // The answer on stdout is what matters, so a failure here is ignored.
+        drop(writeln!(stderr, "warning: {}", sanitize(text)));
+    }
+
     /// Suggests what to type next: the command is done.
     pub(crate) fn next(&self, commands: &[&str]) -> Exit {
         let dim = Style::new().dimmed();

@@ -26,7 +26,6 @@ use banksman_core::time::{Instant, Span};
 
 use super::error_report::CHECK_PATH;
 use super::principal::Operation;
-use super::status::readable;
 use super::{OpsError, Session};
 use crate::config::Environment;
 use crate::exec::git::Git;
@@ -192,7 +191,7 @@ pub fn inbox(session: &Session, project: Option<&str>) -> Result<Vec<InboxItem>,
 pub(super) fn open_items(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
-        let Some(stored) = readable(store, decision.task)? else { continue };
+        let Some(stored) = store.readable_task(decision.task)? else { continue };
         let of = stored.task.project.as_str();
         if project.is_none_or(|project| [project, ""].contains(&of)) {
             items.push(item(store, decision, stored)?);

@@ -2,6 +2,7 @@
 //! operation, so that nothing can be done that the table of [`principal`](super::principal) does
 //! not allow.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use banksman_core::ids::{RunId, TaskId};
@@ -12,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 use super::OpsError;
 use super::principal::{Operation, Principal, RunCaller};
 use crate::store::conn::{Waited, WakeMark};
-use crate::store::{Store, StoreError};
+use crate::store::{Damage, Store, StoreError};
 
 #[derive(Clone)]
 pub struct Session {
@@ -105,6 +106,12 @@ impl Session {
     /// The store for an engine.
     pub fn engine_store(&self) -> Result<Store, OpsError> {
         self.may(Operation::RunAgents).cloned()
+    }
+
+    /// What was left out of the answers since the last call, because it is damaged.
+    #[must_use]
+    pub fn take_damaged(&self) -> BTreeSet<Damage> {
+        self.store.take_damaged()
     }
 
     /// The time by the store's clock.

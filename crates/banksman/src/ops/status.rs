@@ -21,7 +21,7 @@ use crate::exec::worktree::mark;
 use crate::exec::worktree::removal::disk_use;
 use crate::store::query::{Filter, Overview, Progress};
 use crate::store::runs::PastRun;
-use crate::store::{Store, StoreError, Stored};
+use crate::store::{Store, Stored};
 
 pub use crate::exec::keeper::{KeeperStatus, Stage};
 pub use crate::exec::worktree::removal::DiskUse;
@@ -172,7 +172,7 @@ fn at_work(store: &Store) -> Result<Vec<ActiveRun>, OpsError> {
     open.sort_by_key(|run| (run.started_at, run.run));
     let mut list = Vec::new();
     for open in open.into_iter().take(SHOWN) {
-        let Some(stored) = readable(store, open.run.task)? else { continue };
+        let Some(stored) = store.readable_task(open.run.task)? else { continue };
         list.push(ActiveRun {
             run: open.run,
             state: state_of(&stored),
@@ -192,7 +192,7 @@ fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
             break;
         }
         // What was never tried is only not to start yet.
-        let Some(stored) = readable(store, id)?.filter(|stored| stored.task.epoch > 0) else {
+        let Some(stored) = store.readable_task(id)?.filter(|stored| stored.task.epoch > 0) else {
             continue;
         };
         let Some(last) = last_run(store, id)? else { continue };
@@ -213,7 +213,7 @@ fn asks(store: &Store) -> Result<Vec<NeedsPerson>, OpsError> {
     let mut list = Vec::new();
     let mut asked = BTreeSet::new();
     for decision in store.decisions(0)?.into_iter().take(SHOWN) {
-        let Some(stored) = readable(store, decision.task)? else { continue };
+        let Some(stored) = store.readable_task(decision.task)? else { continue };
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
         asked.insert(decision.task);
@@ -246,7 +246,8 @@ fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
     let progress = store.progress(&ids)?;
     let mut list = Vec::new();
     for task in ids {
-        let (Some(stored), Some(progress)) = (readable(store, task)?, progress.get(&task)) else {
+        let (Some(stored), Some(progress)) = (store.readable_task(task)?, progress.get(&task))
+        else {
             continue;
         };
         let state = state_of(&stored);
@@ -283,17 +284,4 @@ pub(super) fn last_run(store: &Store, id: TaskId) -> Result<Option<PastRun>, Ops
 
 fn state_of(stored: &Stored) -> String {
     stored.state().name.clone()
-}
-
-/// None for a task that is damaged: it must not hide the others, and `check` names it.
-pub(super) fn readable(store: &Store, id: TaskId) -> Result<Option<Stored>, OpsError> {
-    match store.task(id) {
-        Ok(stored) => Ok(Some(stored)),
-        Err(
-            StoreError::Corrupt { .. }
-            | StoreError::Definition { .. }
-            | StoreError::NoDefinition(_),
-        ) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -24,7 +24,6 @@ use banksman_core::workflow::{self, Step, Workflow};
 
 use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
-use super::status::readable;
 use super::tasks::{MoveRequest, move_task};
 use super::{OpsError, Session};
 use crate::exec::files::read_at_most;
@@ -141,7 +140,7 @@ pub fn recent(session: &Session, project: Option<&str>) -> Result<Vec<Stored>, O
 fn recent_in(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
     let mut found = Vec::new();
     for id in store.parents(RECENT)? {
-        let Some(stored) = readable(store, id)? else { continue };
+        let Some(stored) = store.readable_task(id)? else { continue };
         let here = project.is_none_or(|project| project == stored.task.project);
         if here && stored.task.parent.is_none() && is_workflow(&stored) {
             found.push(stored);

@@ -19,13 +19,14 @@ use sha2::{Digest, Sha256};
 use super::audit::{GENESIS, HistoryEntry};
 use super::batches::ensure_batch;
 use super::conn::SqlValue;
+use super::damage::unless_damaged;
 use super::definitions::Definition;
 use super::follow::follow_up;
 use super::invariant::check_step;
 use super::notices::{NewNotice, write_notice};
 use super::row::{Stored, changing, json};
 use super::spent::end_run;
-use super::tx::{Tx, params, unless_damaged};
+use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, query, sql};
 
 /// Makes a request repeatable: the second time returns the first answer.
@@ -252,7 +253,7 @@ pub(super) fn replay(tx: &mut Tx<'_>, key: Option<&IdempotencyKey>) -> Result<Op
     let (id, seq) = (row.get::<TaskId>(1)?, row.int(2)?);
     let current = tx.load_for_update(id)?;
     let whole = params![id, 0_i64, seq, i64::MAX];
-    let entries = tx.all(sql::HISTORY, &whole, |row| HistoryEntry::read(id, row))?;
+    let entries = tx.every(sql::HISTORY, &whole, |row| HistoryEntry::read(id, row))?;
     let dated: Vec<machine::Dated<'_>> =
         entries.iter().map(|entry| (entry.seq, entry.ts, &entry.record)).collect();
     let task = machine::rewind(&current.lifecycle, &current.task, &dated)

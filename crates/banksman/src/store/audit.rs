@@ -7,7 +7,8 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::conn::Row;
-use super::row::{damage_of, json};
+use super::damage::damage_of;
+use super::row::json;
 use super::tx::{Tx, params};
 use super::{Result, StoreError, sql};
 

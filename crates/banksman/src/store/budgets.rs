@@ -15,6 +15,7 @@ use banksman_core::time::Instant;
 use super::apply::{Add, add_in, apply_to};
 use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
+use super::damage::unless_damaged;
 use super::dispatch::{batch_load, saturating_u32};
 use super::row::{Stored, json};
 use super::spent::{batch_scope, day_scope, day_used, scope_name};
@@ -30,9 +31,13 @@ impl Store {
         self.read(|tx| {
             let params = params![BATCHES];
             let open: Vec<String> = tx.all(sql::OPEN_BUDGET_REQUESTS, &params, |row| row.get(0))?;
-            let facts = |tx: &mut Tx<'_>, scope: &String| facts(tx, scope, (day, now));
-            let mut list =
-                open.iter().map(|scope| facts(tx, scope)).collect::<Result<Vec<_>, _>>()?;
+            // A damaged budget must not hide the others.
+            let facts =
+                |tx: &mut Tx<'_>, scope: &String| unless_damaged(facts(tx, scope, (day, now)));
+            let mut list = Vec::new();
+            for scope in &open {
+                list.extend(facts(tx, scope)?);
+            }
             if is_paused(tx)? {
                 return Ok(list);
             }
@@ -44,8 +49,7 @@ impl Store {
                 }
             }
             for scope in scopes.into_iter().filter(|scope| !open.contains(scope)) {
-                let facts = facts(tx, &scope)?;
-                list.extend((facts.waiting > 0).then_some(facts));
+                list.extend(facts(tx, &scope)?.filter(|facts| facts.waiting > 0));
             }
             Ok(list)
         })

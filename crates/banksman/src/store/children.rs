@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::{Event, Rejected};
 use banksman_core::time::Instant;
 
@@ -127,13 +126,10 @@ impl Store {
         self.read(|tx| {
             let mut found: BTreeMap<TaskId, Progress> = BTreeMap::new();
             for range in ranges(of) {
-                for row in tx.query(sql::PROGRESS, &range)? {
-                    let (parent, kind) = (row.get(0)?, row.text(1)?);
-                    let known = StateKind::ALL.into_iter().find(|known| known.as_str() == kind);
-                    let what = || format!("a part of the kind `{kind}`");
-                    let kind =
-                        known.ok_or_else(|| StoreError::Corrupt { task: parent, what: what() })?;
-                    found.entry(parent).or_default().add(kind, row.int(2)?);
+                for (parent, kind, children) in tx.all(sql::PROGRESS, &range, |row| {
+                    Ok::<_, DbError>((row.get(0)?, row.word(1)?, row.int(2)?))
+                })? {
+                    found.entry(parent).or_default().add(kind, children);
                 }
             }
             found.retain(|parent, _| of.contains(parent));
@@ -176,7 +172,7 @@ impl Store {
         for (id, mark) in self.rows(sql::MARKS_OF_CHILDREN, &params![parent], mark)? {
             let old = known.get(&id).map(|child| (child.task.version, child.task.open_needs));
             if old != Some(mark) {
-                known.insert(id, self.task(id)?);
+                known.extend(self.readable_task(id)?.map(|child| (id, child)));
             }
         }
         Ok(())

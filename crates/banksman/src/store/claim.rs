@@ -14,9 +14,10 @@ use banksman_core::time::{Instant, Span};
 use super::apply::{Applied, apply_to};
 use super::budgets::{day_budget, day_with_open_runs};
 use super::conn::{Dialect, Row};
+use super::damage::is_damage;
 use super::grants::budget_of;
-use super::row::{Stored, is_damage, json, queue_place};
-use super::tx::{Tx, checked, params, unless_damaged};
+use super::row::{Stored, json, queue_place};
+use super::tx::{Tx, checked, params};
 use super::{Result, Store, StoreError, sql};
 
 /// Queued tasks that one walk looks at. Tasks behind them wait for another worker.
@@ -178,7 +179,8 @@ pub(super) fn task_used(tx: &mut Tx<'_>, task: &Task, budget: &Budget) -> Result
 
 /// A queued task; `None` for a damaged one, which must not block others.
 pub(super) fn readable(tx: &mut Tx<'_>, row: &Row) -> Result<Option<Stored>> {
-    unless_damaged(tx.task(row).and_then(checked))
+    let read = tx.task(row).and_then(checked);
+    tx.unless_damaged(row, read)
 }
 
 /// The result of an attempt to claim a task.

@@ -25,7 +25,7 @@ impl Store {
 
     /// The newest decision about a task, open or settled.
     pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>> {
-        self.row(sql::LAST_DECISION_OF, &params![task], decision)
+        Ok(self.rows(sql::LAST_DECISION_OF, &params![task], decision)?.pop())
     }
 
     /// The last decision that a person answered, if not before a time.
@@ -36,7 +36,7 @@ impl Store {
     /// One record of a task's history.
     pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<HistoryEntry>> {
         let params = params![task, seq - 1, seq, 1_i64];
-        self.row(sql::HISTORY, &params, |row| HistoryEntry::read(task, row))
+        Ok(self.rows(sql::HISTORY, &params, |row| HistoryEntry::read(task, row))?.pop())
     }
 
     /// Snoozes the reminders of an open decision. Returns false if it is settled by now.

@@ -23,12 +23,12 @@ use super::claim::{
 };
 use super::conn::{DbError, Row};
 use super::grants::budget_of;
-use super::nodes::{NODES, workers_from};
+use super::nodes::NODES;
 use super::query::task;
 use super::row::Stored;
 use super::runs::{OPEN_RUNS, name_of};
 use super::spent::{day_used, used};
-use super::switches::is_paused;
+use super::switches::{is_paused, is_paused_for_claim};
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
@@ -117,7 +117,7 @@ impl Store {
     /// Claims the first task of the queue that a worker of this node may take now.
     pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched> {
         self.write(move |tx| {
-            let is_paused = tx.value(sql::TURN, &[])?.unwrap_or(false);
+            let is_paused = is_paused_for_claim(tx)?;
             let load = snapshot(tx, &request, is_paused, now)?;
             let all = registry(tx, &request)?;
             Walk { tx, request: &request, all, load, now }.run()
@@ -296,10 +296,17 @@ fn snapshot(tx: &mut Tx<'_>, request: &Dispatch, paused: bool, now: Instant) -> 
         limit: request.limit,
         node: request.node.clone(),
         capacity: request.capacity,
-        day: day_used(tx, now)?,
         ..Load::default()
     };
-    load.running = tx.all(sql::RUNNING, &params![OPEN_RUNS], running)?;
+    // A day without a budget needs no sum that can be read.
+    if request.day_budget != Budget::default() {
+        load.day = day_used(tx, now)?;
+    }
+    for row in &tx.query(sql::RUNNING, &params![OPEN_RUNS])? {
+        let known = tx.unless_damaged(row, running(row).map_err(StoreError::from))?;
+        // A damaged run counts, too, but nobody knows what it locks.
+        load.running.push(known.map_or_else(|| unknown_run(row), Ok)?);
+    }
     for (name, account) in tx.all(sql::ACCOUNTS, &params![ACCOUNTS], account)? {
         let limit = request.account_limits.get(&name).copied();
         let AccountRow { paused_until, reason, probing, hits: _ } = account;
@@ -322,9 +329,20 @@ fn whole_load(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Load>
     Ok(load)
 }
 
+/// No task of a damaged batch starts, because its limits are not known.
 fn load_batch(tx: &mut Tx<'_>, load: &mut Load, batch: Option<&str>) -> Result<()> {
-    if let Some(batch) = batch.filter(|batch| !load.batches.contains_key(*batch)) {
-        load.batches.extend(tx.first(sql::BATCH_LOAD, &params![batch], batch_load)?);
+    if let Some(name) = batch.filter(|batch| !load.batches.contains_key(*batch)) {
+        let rows = tx.query(sql::BATCH_LOAD, &params![name])?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let batch = tx.unless_damaged(row, batch_load(row).map_err(StoreError::from))?;
+        let closed = || BatchLoad {
+            concurrency: 0,
+            paused: true,
+            budget: Budget::default(),
+            used: Used::default(),
+        };
+        let batch = batch.map_or_else(closed, |(_, batch)| batch);
+        load.batches.insert(name.to_owned(), batch);
     }
     Ok(())
 }
@@ -339,20 +357,28 @@ pub(super) fn batch_load(row: &Row) -> Result<(String, BatchLoad), DbError> {
     Ok((row.get(0)?, batch))
 }
 
-fn running(row: &Row) -> Result<Running> {
-    let task = row.get::<TaskId>(0)?;
-    let areas = serde_json::from_str(row.text(6)?).map_err(|_| StoreError::Corrupt {
-        task,
-        what: "the areas of its run are not a list".to_owned(),
-    })?;
+fn running(row: &Row) -> Result<Running, DbError> {
     Ok(Running {
-        task,
         project: row.get(1)?,
         batch: row.get(2)?,
         worker: name_of(row.text(3)?).to_owned(),
         account: row.get::<Option<_>>(4)?.unwrap_or_default(),
         node: row.get::<Option<_>>(5)?.unwrap_or_default(),
-        areas,
+        areas: row.json(6)?,
+        ..unknown_run(row)?
+    })
+}
+
+fn unknown_run(row: &Row) -> Result<Running, DbError> {
+    let text = String::new;
+    Ok(Running {
+        task: row.get(0)?,
+        project: text(),
+        batch: None,
+        worker: text(),
+        account: text(),
+        node: text(),
+        areas: Vec::new(),
     })
 }
 
@@ -360,9 +386,10 @@ fn running(row: &Row) -> Result<Running> {
 fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
     let live = params![request.alive_after, request.node.as_str(), NODES];
     let mut all = request.workers.clone();
-    for row in tx.query(sql::LIVE_WORKERS, &live)? {
-        all.extend(workers_from(row.text(0)?));
-    }
+    // A newer build on another node may write workers that this one cannot read; that node still
+    // dispatches its own.
+    let others = tx.all(sql::LIVE_WORKERS, &live, |row| row.json::<Vec<Worker>>(0))?;
+    all.extend(others.into_iter().flatten());
     Ok(all)
 }
 

@@ -18,7 +18,7 @@ use super::audit::HistoryEntry;
 use super::conn::{DbError, Row};
 use super::notices::Notice;
 use super::tx::{Tx, params};
-use super::{Result, Store, sql};
+use super::{Result, Store, StoreError, sql};
 
 /// How long changes and notices are kept.
 pub const KEPT: Span = Span(30 * 24 * 60 * 60_000);
@@ -137,12 +137,14 @@ impl Store {
             loop {
                 let params = params![xid, seq, at_most.clamp(0, PAGE)];
                 let rows = tx.query(sql::CHANGES, &params)?;
-                let page: Vec<_> = rows
-                    .iter()
-                    .filter_map(|row| change(row).transpose())
-                    .collect::<Result<_, _>>()?;
+                let mut page = Vec::with_capacity(rows.len());
+                for row in &rows {
+                    let change = change(row).map_err(StoreError::from);
+                    page.extend(tx.unless_damaged(row, change)?.flatten());
+                }
                 match rows.last() {
-                    // All of them tell notices that are removed: this is not the end of the feed.
+                    // All of them are damaged, or tell notices that are removed: this is not the
+                    // end of the feed.
                     Some(last) if page.is_empty() => (xid, seq) = (last.int(0)?, last.int(1)?),
                     Some(_) | None => return Ok(page),
                 }

@@ -10,11 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::DbError;
+use super::damage::damage_of;
+use super::feed;
 use super::query::{self, PAGE};
-use super::row::{Stored, is_damage};
+use super::row::Stored;
 use super::runs::past_run;
 use super::tx::{Tx, params};
-use super::{Result, Store, StoreError, sql};
+use super::{Damage, Result, Store, StoreError, sql};
 
 /// A problem of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,15 +43,30 @@ const MOST_FINDINGS: usize = 1_000;
 
 impl Store {
     /// Checks every task: its invariants, what will move it on, its place in the queue, timers,
-    /// needs and runs. Then the switch, the accounts and the sums of what was used.
+    /// needs and runs. Then the switch, the accounts and the sums of what was used. And it reads
+    /// everything that others read, to name what is damaged.
     pub fn check(&self) -> Result<HealthReport> {
-        let mut report = self.check_tasks(|tx, stored, _| {
+        let own = self.clone().noting_alone();
+        let mut report = own.check_tasks(|tx, stored, _| {
             let mut findings = Vec::new();
             state_findings(tx, stored, &mut findings)?;
             run_findings(tx, &stored.task, &mut findings)?;
+            query::read_all(tx, stored.task.id)?;
             Ok((findings, 0))
         })?;
-        report.faults = self.read(faults)?;
+        report.faults = own.read(faults)?;
+        own.read_all()?;
+        for Damage { task, what } in own.take_damaged() {
+            match task {
+                None => report.faults.push(what),
+                Some(task) => {
+                    let finding = HealthFinding { task, what };
+                    if !report.findings.contains(&finding) {
+                        report.findings.push(finding);
+                    }
+                }
+            }
+        }
         Ok(report)
     }
 
@@ -60,6 +77,19 @@ impl Store {
             digest.update(&stored.head);
             history_findings(tx, stored)
         })
+    }
+
+    /// Reads what belongs to no single task.
+    fn read_all(&self) -> Result<()> {
+        self.overview()?;
+        self.nodes()?;
+        self.open_runs(None)?;
+        let mut after = None;
+        loop {
+            let page = self.changes(after, feed::PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.cursor);
+        }
     }
 
     fn check_tasks(&self, look: Look) -> Result<HealthReport> {
@@ -104,9 +134,10 @@ fn check_page(
                 report.records += records;
                 findings
             }
-            Err(StoreError::Corrupt { what, .. }) => vec![what],
-            Err(error) if is_damage(&error) => vec![error.to_string()],
-            Err(error) => return Err(error),
+            Err(error) => match damage_of(id, error) {
+                StoreError::Corrupt { what, .. } => vec![what],
+                error => return Err(error),
+            },
         };
         report.findings.extend(found.into_iter().map(|what| HealthFinding { task: id, what }));
     }
@@ -126,14 +157,12 @@ fn run_findings(tx: &mut Tx<'_>, task: &Task, findings: &mut Vec<String>) -> Res
     let held = task.lease.as_ref().map(|lease| lease.epoch);
     let mut open = Vec::new();
     for row in tx.query(sql::PAST_RUNS, &params![task.id, i64::MAX])?.iter().rev() {
-        if row.get::<Option<i64>>(14)?.is_none() {
+        // Whether it is open counts, even if the rest of the run is damaged.
+        if row.get::<Option<i64>>(14).is_ok_and(|ended_at| ended_at.is_none()) {
             open.push(row.int(0)?);
         }
-        match past_run(task.id, row) {
-            Ok(_) => {}
-            Err(StoreError::Corrupt { what, .. }) => findings.push(what),
-            Err(error) => return Err(error),
-        }
+        let run = past_run(task.id, row);
+        tx.unless_damaged(row, run)?;
     }
     if let Some(epoch) = held.filter(|epoch| !open.contains(epoch)) {
         findings.push(format!("its lease {epoch} has no run that is under way"));
@@ -150,14 +179,14 @@ fn faults(tx: &mut Tx<'_>) -> Result<Vec<String>> {
         faults.push("the switch that pauses everything is gone".to_owned());
     }
     let looks = [
+        (sql::STRAY_DECISIONS, "the decision", "is about no task"),
         (sql::WRONG_ACCOUNT_ROWS, "the account", "is in no possible state"),
         (sql::WRONG_ACCOUNTS, "what was used by", "is not what its runs add up to"),
         (sql::WRONG_BATCHES, "what was used by", "is not what its runs add up to"),
     ];
     for (statement, before, after) in looks {
-        for row in tx.query(statement, &params![PAGE])? {
-            faults.push(format!("{before} {} {after}", row.text(0)?));
-        }
+        let names = tx.all(statement, &params![PAGE], |row| row.get::<String>(0))?;
+        faults.extend(names.iter().map(|name| format!("{before} {name} {after}")));
     }
     Ok(faults)
 }

@@ -18,6 +18,7 @@ mod claim;
 #[cfg(test)]
 mod conformance;
 pub mod conn;
+mod damage;
 mod days;
 mod decisions;
 mod definitions;
@@ -40,6 +41,7 @@ mod switches;
 mod timers;
 mod tx;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +54,7 @@ pub use apply::{Add, Applied, Edge, IdempotencyKey};
 pub use audit::{HistoryEntry, hex};
 pub use children::{ChildCounts, NewChild};
 pub use claim::{ClaimRequest, Claimed};
+pub use damage::Damage;
 pub use definitions::Definition;
 pub use dispatch::{Dispatch, Dispatched, OverBudget};
 pub use nodes::Node;
@@ -61,6 +64,7 @@ pub use spent::scope_name;
 pub use timers::TimerResult;
 
 use conn::{Db, DbError, Migration, Options, Row, SqlValue, Target, Waited, WakeMark};
+use damage::DamageLog;
 use definitions::Definitions;
 use tx::Tx;
 
@@ -122,13 +126,27 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 pub struct Store {
     db: Db,
     definitions: Arc<Definitions>,
+    damaged: Arc<DamageLog>,
 }
 
 impl Store {
     /// Opens a store, creates it if it is new, and applies the migrations that it lacks.
     pub fn open(target: &Target, options: &Options) -> Result<Self> {
         let db = Db::open(target, options, MIGRATIONS)?;
-        Ok(Self { db, definitions: Arc::default() })
+        Ok(Self { db, definitions: Arc::default(), damaged: Arc::default() })
+    }
+
+    /// What this handle and its clones have left out of their answers since the last call, because
+    /// it is damaged.
+    #[must_use]
+    pub fn take_damaged(&self) -> BTreeSet<Damage> {
+        self.damaged.take()
+    }
+
+    /// A handle that notes damage by itself.
+    #[must_use]
+    pub fn noting_alone(self) -> Self {
+        Self { damaged: Arc::default(), ..self }
     }
 
     /// A mark to take before reading, for [`Store::wait`].
@@ -146,8 +164,9 @@ impl Store {
         &self,
         mut job: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let definitions = Arc::clone(&self.definitions);
-        self.db.write(move |conn| job(&mut Tx { conn, definitions: &definitions }))
+        let (definitions, damaged) = (Arc::clone(&self.definitions), Arc::clone(&self.damaged));
+        self.db
+            .write(move |conn| job(&mut Tx { conn, definitions: &definitions, damaged: &damaged }))
     }
 
     /// Writes again after a unique violation. Two writers with one key may both find it free; the
@@ -163,10 +182,11 @@ impl Store {
     }
 
     fn read<T>(&self, mut job: impl FnMut(&mut Tx<'_>) -> Result<T>) -> Result<T> {
-        self.db.read(|conn| job(&mut Tx { conn, definitions: &self.definitions }))
+        let (definitions, damaged) = (&self.definitions, &self.damaged);
+        self.db.read(|conn| job(&mut Tx { conn, definitions, damaged }))
     }
 
-    /// Reads every row of one query.
+    /// The rows of one query; see [`Tx::all`].
     fn rows<T, E: Into<StoreError>>(
         &self,
         statement: &'static str,

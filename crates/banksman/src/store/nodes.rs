@@ -32,9 +32,10 @@ impl Store {
         self.write(move |tx| {
             let workers = json(&node.workers);
             let rows = tx.query(sql::NODE, &params![&node.name])?;
-            let known_workers = rows.first().map(|row| row.text(3)).transpose()?;
+            // What cannot be read is written again.
+            let known_workers = rows.first().and_then(|row| row.text(3).ok());
             let has_changed = known_workers != Some(workers.as_str());
-            let known = rows.first().map(self::node).transpose()?;
+            let known = rows.first().and_then(|row| self::node(row).ok());
             if !has_changed && known.is_some_and(|known| says_as_much(&known, &node)) {
                 return Ok(has_changed);
             }
@@ -77,7 +78,7 @@ fn node(row: &Row) -> Result<Node, DbError> {
         name: row.get(0)?,
         seen_at: row.get(1)?,
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
-        workers: workers_from(row.text(3)?),
+        workers: row.json(3)?,
     })
 }
 
@@ -85,10 +86,4 @@ fn node(row: &Row) -> Result<Node, DbError> {
 fn says_as_much(known: &Node, new: &Node) -> bool {
     let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < SEEN_RECENTLY;
     is_fresh && known.capacity == new.capacity
-}
-
-/// The stored workers of a node. A newer build on that node may write workers that this build
-/// cannot read; this build then sees none, and that node still dispatches its own.
-pub(super) fn workers_from(text: &str) -> Vec<Worker> {
-    serde_json::from_str(text).unwrap_or_default()
 }

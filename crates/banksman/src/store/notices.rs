@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::conn::{DbError, Row, SqlValue};
 use super::feed::{ChangeKind, append};
 use super::tx::{Tx, params};
-use super::{Result, Store, hex, sql};
+use super::{Result, Store, StoreError, hex, sql};
 
 /// How long other nodes leave a delivery alone that one has taken.
 const TAKEN_FOR: Span = Span(10_000);
@@ -148,12 +148,14 @@ impl Store {
         self.write(move |tx| {
             let due = [due.as_slice(), &params![AT_ONCE]].concat();
             let rows = tx.query(sql::DUE_NOTICES, &due)?;
+            let mut taken = Vec::with_capacity(rows.len());
             for row in &rows {
-                let until = now.plus(TAKEN_FOR).0;
-                let columns = params![row.int(0)?, channel.as_str(), until];
-                tx.write(sql::NOTICE_TAKEN, &columns)?;
+                let (id, until) = (row.int(0)?, now.plus(TAKEN_FOR));
+                tx.write(sql::NOTICE_TAKEN, &params![id, channel.as_str(), until])?;
+                let notice = Notice::read(row, 0).map_err(StoreError::from);
+                taken.extend(tx.unless_damaged(row, notice)?);
             }
-            rows.iter().map(|row| Ok(Notice::read(row, 0)?)).collect()
+            Ok(taken)
         })
     }
 

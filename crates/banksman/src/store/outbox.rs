@@ -4,6 +4,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
+use super::conn::{DbError, Row};
 use super::notices::{NewNotice, NoticeKind, notice_of, write_notice};
 use super::tx::params;
 use super::{Result, Store, Stored, sql};
@@ -23,6 +24,12 @@ pub struct PendingEffect {
 }
 
 impl PendingEffect {
+    /// Reads the columns of `sql::DUE_EFFECTS`.
+    fn read(row: &Row) -> Result<Self, DbError> {
+        let (task, seq, number) = (row.get(0)?, row.int(1)?, row.int(2)?);
+        Ok(Self { task, seq, number, effect: row.json(3)?, attempts: row.int(4)? })
+    }
+
     /// The key, the same for every attempt.
     #[must_use]
     pub fn key(&self) -> String {
@@ -53,18 +60,20 @@ impl Store {
         self.write(move |tx| {
             let mut taken = Vec::new();
             for row in tx.query(sql::DUE_EFFECTS, &params)? {
-                let (task, seq, number) = (row.get::<TaskId>(0)?, row.int(1)?, row.int(2)?);
+                let mut key = vec![row.get(0)?, row.get(1)?, row.get(2)?];
                 // An unreadable effect must not block the others.
-                let Ok(effect) = serde_json::from_str(row.text(3)?) else {
+                let Ok(effect) = PendingEffect::read(&row) else {
                     let why = "an effect of no known kind";
-                    let columns = params![task, seq, number, i64::MAX, why, DEAD];
-                    tx.query(sql::EFFECT_FAILED, &columns)?;
-                    let notice = NewNotice::alert(NoticeKind::DeadEffect, Some(task), why.into());
+                    key.extend(params![i64::MAX, why, DEAD]);
+                    tx.query(sql::EFFECT_FAILED, &key)?;
+                    let task = row.get(0).unwrap_or(None);
+                    let notice = NewNotice::alert(NoticeKind::DeadEffect, task, why.into());
                     write_notice(tx, &notice, now)?;
                     continue;
                 };
-                tx.write(sql::EFFECT_HELD, &params![task, seq, number, now.plus(taken_for)])?;
-                taken.push(PendingEffect { task, seq, number, effect, attempts: row.int(4)? });
+                key.push(now.plus(taken_for).into());
+                tx.write(sql::EFFECT_HELD, &key)?;
+                taken.push(effect);
             }
             Ok(taken)
         })

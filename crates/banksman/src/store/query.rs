@@ -14,9 +14,10 @@ use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
 use super::batches::{Batch, batches};
 use super::conn::{DbError, Row, SqlValue};
+use super::damage::damage_of;
 use super::row::Stored;
 use super::switches::is_paused;
-use super::tx::{Tx, params, unless_damaged};
+use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
 /// The most rows of one answer.
@@ -148,6 +149,16 @@ impl Store {
         self.read(|tx| task(tx, id))
     }
 
+    /// The same where others must be shown without it: none for a damaged task.
+    pub fn readable_task(&self, id: TaskId) -> Result<Option<Stored>> {
+        self.read(|tx| {
+            let rows = tx.query(sql::TASK, &params![id])?;
+            let row = rows.first().ok_or(StoreError::NoTask(id))?;
+            let read = task(tx, id);
+            tx.unless_damaged(row, read)
+        })
+    }
+
     pub fn detail(&self, id: TaskId) -> Result<Detail> {
         self.read(|tx| {
             let stored = task(tx, id)?;
@@ -157,8 +168,8 @@ impl Store {
             };
             Ok(Detail {
                 needs: needs(tx, id)?,
-                artifacts: tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], artifact)?,
-                decision: tx.first(sql::OPEN_DECISION_OF, &params![id], decision)?,
+                artifacts: artifacts(tx, id)?,
+                decision: tx.all(sql::OPEN_DECISION_OF, &params![id], decision)?.pop(),
                 timers: timers(tx, id)?.into_iter().map(|(timer, _)| timer).collect(),
                 ahead,
                 stored,
@@ -175,8 +186,7 @@ impl Store {
         self.read(|tx| needs(tx, id))
     }
 
-    /// Tasks that match, newest first, and the start of the next page if there is one. Damaged
-    /// tasks are left out, because one of them must not hide all others; `check` names them.
+    /// Tasks that match, newest first, and the start of the next page if there is one.
     pub fn list(
         &self,
         filter: &Filter,
@@ -192,7 +202,8 @@ impl Store {
                 let exhausted = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
                 for row in &rows {
                     before = row.int(0)?;
-                    let candidate = unless_damaged(tx.task(row))?;
+                    let candidate = tx.task(row);
+                    let candidate = tx.unless_damaged(row, candidate)?;
                     found.extend(candidate.filter(|candidate| fits(candidate, filter)));
                     if found.len() == wanted {
                         return Ok((found, Some(TaskId(before))));
@@ -205,12 +216,20 @@ impl Store {
         })
     }
 
-    /// A page of all tasks, oldest first, each with its body and its needs.
-    pub fn tasks_from(&self, after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>> {
+    /// A page of all tasks, oldest first, each with its body and its needs; empty at the end.
+    pub fn tasks_from(&self, mut after: TaskId) -> Result<Vec<(Stored, Vec<Dependency>)>> {
         self.read(|tx| {
-            let rows = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
-            let page = rows.iter().map(|row| tx.task(row)).collect::<Result<_, _>>()?;
-            completed(tx, page)
+            loop {
+                let page = tx.query(sql::TASKS_FROM, &params![after, PAGE])?;
+                let Some(last) = page.last() else { return Ok(Vec::new()) };
+                after = last.get(0)?;
+                let tasks = tx.tasks(&page)?;
+                let tasks = completed(tx, tasks)?;
+                // All tasks of a page may be damaged.
+                if !tasks.is_empty() {
+                    return Ok(tasks);
+                }
+            }
         })
     }
 
@@ -267,7 +286,8 @@ impl Store {
             let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?.into_iter();
             overview.paused_accounts =
                 accounts.filter(|(_, account)| account.paused_until.is_some()).collect();
-            overview.next_timer = tx.value(sql::NEXT_TIMER, &[])?;
+            let next = |row: &Row| row.get::<Option<Instant>>(0);
+            overview.next_timer = tx.all(sql::NEXT_TIMER, &[], next)?.pop().flatten();
             Ok(overview)
         })
     }
@@ -316,35 +336,46 @@ pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored> {
 }
 
 pub(super) fn body(tx: &mut Tx<'_>, id: TaskId) -> Result<String> {
-    Ok(tx.value(sql::BODY, &params![id])?.unwrap_or_default())
+    let body = tx.value(sql::BODY, &params![id]).map_err(|error| damage_of(id, error))?;
+    Ok(body.unwrap_or_default())
 }
 
 pub(super) fn history(tx: &mut Tx<'_>, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>> {
     let params = params![id, after, i64::MAX, PAGE];
-    tx.all(sql::HISTORY, &params, |row| HistoryEntry::read(id, row))
+    tx.every(sql::HISTORY, &params, |row| HistoryEntry::read(id, row))
+}
+
+/// Reads what belongs to a task, for the sake of what is noted as damaged.
+pub(super) fn read_all(tx: &mut Tx<'_>, id: TaskId) -> Result<()> {
+    tx.all(sql::BODIES_BETWEEN, &params![id, id], |row| row.get::<String>(1))?;
+    needs(tx, id)?;
+    artifacts(tx, id)?;
+    tx.all(sql::DECISIONS_OF, &params![id, PAGE], decision).map(|_| ())
 }
 
 pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>> {
-    tx.all(sql::TIMERS_OF, &params![id], |row| {
+    let timer = |row: &Row| -> Result<(Timer, i64)> {
         let kind = TimerKind::from_code(row.text(0)?, row.int(1)?);
         let what = "a timer of no known kind".to_owned();
         let kind = kind.ok_or(StoreError::Corrupt { task: id, what })?;
-        Ok::<_, StoreError>((Timer { kind, due: row.get(3)? }, row.int(2)?))
-    })
+        Ok((Timer { kind, due: row.get(3)? }, row.int(2)?))
+    };
+    let timer = |row: &Row| timer(row).map_err(|error| damage_of(id, error));
+    tx.all(sql::TIMERS_OF, &params![id], timer)
 }
 
 fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>> {
     tx.all(sql::NEEDS_BETWEEN, &params![id, id], need)
 }
 
-fn need(row: &Row) -> Result<Dependency, DbError> {
-    Ok(Dependency {
-        task: row.get(0)?,
-        edge: row.word(1)?,
-        done: row.text(2)? == "done",
-        title: row.get(3)?,
-        state: row.get(4)?,
-    })
+/// Everything but the kind of the edge belongs to the task that is needed.
+fn need(row: &Row) -> Result<Dependency> {
+    let (task, edge) = (row.get(0)?, row.word(1)?);
+    let need = || -> Result<Dependency, DbError> {
+        let (title, state) = (row.get(3)?, row.get(4)?);
+        Ok(Dependency { task, edge, done: row.text(2)? == StateKind::Done.as_str(), title, state })
+    };
+    need().map_err(|error| damage_of(task, error.into()))
 }
 
 /// Ranges that cover these ids: one if they are close together, else one for each, because a sparse
@@ -361,50 +392,52 @@ pub(super) fn ranges(ids: &[TaskId]) -> Vec<[SqlValue; 2]> {
     }
 }
 
-/// Adds bodies and needs.
+/// Adds bodies and needs. A task whose body is damaged is left out.
 fn completed(tx: &mut Tx<'_>, tasks: Vec<Stored>) -> Result<Vec<(Stored, Vec<Dependency>)>> {
     let ids: Vec<TaskId> = tasks.iter().map(|stored| stored.task.id).collect();
-    let mut bodies: BTreeMap<TaskId, String> = BTreeMap::new();
+    let mut bodies: BTreeMap<TaskId, Option<String>> = BTreeMap::new();
     let mut edges: BTreeMap<TaskId, Vec<Dependency>> = BTreeMap::new();
     for range in ranges(&ids) {
-        for row in tx.query(sql::BODIES_BETWEEN, &range)? {
-            bodies.insert(row.get(0)?, row.get(1)?);
+        for row in &tx.query(sql::BODIES_BETWEEN, &range)? {
+            let body = row.get(1).map_err(StoreError::from);
+            bodies.insert(row.get(0)?, tx.unless_damaged(row, body)?);
         }
-        for row in tx.query(sql::NEEDS_BETWEEN, &range)? {
-            edges.entry(row.get(5)?).or_default().push(need(&row)?);
+        for (of, need) in tx
+            .all(sql::NEEDS_BETWEEN, &range, |row| Ok::<_, StoreError>((row.get(5)?, need(row)?)))?
+        {
+            edges.entry(of).or_default().push(need);
         }
     }
-    let complete = tasks.into_iter().map(|mut stored| {
+    let complete = tasks.into_iter().filter_map(|mut stored| {
         let id = stored.task.id;
-        stored.task.body = bodies.remove(&id).unwrap_or_default();
-        (stored, edges.remove(&id).unwrap_or_default())
+        stored.task.body = bodies.remove(&id).unwrap_or(Some(String::new()))?;
+        Some((stored, edges.remove(&id).unwrap_or_default()))
     });
     Ok(complete.collect())
 }
 
-fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {
-    // Whoever wants to be sure compares the hash.
-    let value = serde_json::from_str(row.text(3)?).unwrap_or(Json::Null);
-    Ok(ArtifactRow { seq: row.int(0)?, name: row.get(1)?, hash: hex(row.get(2)?), value })
+fn artifacts(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<ArtifactRow>> {
+    let read = |row: &Row| artifact(row).map_err(|error| damage_of(id, error.into()));
+    tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], read)
 }
 
-pub(super) fn decision(row: &Row) -> Result<Decision> {
-    let task = row.get::<TaskId>(1)?;
-    let settled = match (row.get(9)?, row.get(10)?, row.get(11)?) {
-        (Some(at), Some(by), Some(seq)) => Some(DecisionEnd { at, by, seq }),
-        (_, _, _) => None,
+fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {
+    let (seq, name, hash) = (row.int(0)?, row.get(1)?, hex(row.get(2)?));
+    Ok(ArtifactRow { seq, name, hash, value: row.json(3)? })
+}
+
+pub(super) fn decision(row: &Row) -> Result<Decision, DbError> {
+    let settled = match (row.get(9)?, row.get(10)?) {
+        (Some(at), Some(by)) => Some(DecisionEnd { at, by, seq: row.int(11)? }),
+        (_, _) => None,
     };
-    let offers = serde_json::from_str(row.text(4)?);
     Ok(Decision {
         id: row.get(0)?,
-        task,
+        task: row.get(1)?,
         title: row.get(7)?,
         seq: row.int(2)?,
         asks: row.get(3)?,
-        offers: offers.map_err(|_| StoreError::Corrupt {
-            task,
-            what: "a decision without actions".to_owned(),
-        })?,
+        offers: row.json(4)?,
         opened_at: row.get(5)?,
         deadline: row.get(6)?,
         snoozed_until: row.get(8)?,

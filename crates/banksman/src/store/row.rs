@@ -10,7 +10,8 @@ use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
-use super::conn::{DbError, FromValue, Row, SqlValue};
+use super::conn::{FromValue, Row, SqlValue};
+use super::damage::damage_of;
 use super::tx::params;
 use super::{Result, StoreError};
 
@@ -134,36 +135,9 @@ pub(super) fn lifecycle_version(row: &Row) -> Result<&str> {
     row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
 }
 
-/// The place of a row in the queue: its rank and its id, which are readable even if the rest is
-/// damaged.
+/// The place of a row in the queue: its rank and its id. A damaged rank sorts after all others.
 pub(super) fn queue_place(row: &Row) -> Result<(i64, i64)> {
-    Ok((row.get::<Option<_>>(QUEUE_RANK)?.unwrap_or(i64::MAX), row.int(0)?))
-}
-
-/// Whether an error is about one damaged task. Callers skip that task and continue.
-pub(super) fn is_damage(error: &StoreError) -> bool {
-    match error {
-        StoreError::Corrupt { .. }
-        | StoreError::Definition { .. }
-        | StoreError::NoDefinition(_) => true,
-        StoreError::Db(_)
-        | StoreError::Rejected(_)
-        | StoreError::NoTask(_)
-        | StoreError::KeyTaken { .. }
-        | StoreError::Bug { .. }
-        | StoreError::Cursor(_)
-        | StoreError::ProjectTaken(..) => false,
-    }
-}
-
-/// A column of the wrong type is damage of the row's task.
-pub(super) fn damage_of(task: TaskId, error: StoreError) -> StoreError {
-    match error {
-        StoreError::Db(column @ DbError::Column { .. }) => {
-            StoreError::Corrupt { task, what: column.to_string() }
-        }
-        other => other,
-    }
+    Ok((row.int(QUEUE_RANK).unwrap_or(i64::MAX), row.int(0)?))
 }
 
 /// Reads the columns of `sql::task_columns`.

@@ -13,11 +13,12 @@ use banksman_core::time::{Instant, Span};
 use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body};
 use super::conn::{DbError, Row};
+use super::damage::{damage_of, unless_damaged};
 use super::feed::{ChangeKind, append_run};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::spent::{batch_scope, clamped, day_scope};
-use super::tx::{Tx, params, unless_damaged};
+use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
 /// Open runs that one query reads. Every limit is checked against all of them, so no store may have
@@ -170,12 +171,12 @@ impl Store {
         self.read(|tx| {
             let mut past: BTreeMap<String, RoleAverage> = BTreeMap::new();
             let params = params![purpose.as_str(), RUNS_AVERAGED];
-            for row in tx.query(sql::PAST_BY_TAGS, &params)? {
-                // `check` reports a damaged row; an average can do without it.
-                let tags: Vec<String> = serde_json::from_str(row.text(0)?).unwrap_or_default();
-                let Some(role) = tags.into_iter().next() else { continue };
+            for (tags, more) in tx.all(sql::PAST_BY_TAGS, &params, |row| {
                 let (runs, millis, priced) = (row.int(1)?, row.int(2)?, row.int(3)?);
-                let more = RoleAverage { runs, millis, priced, cost_micros: row.get(4)? };
+                let average = RoleAverage { runs, millis, priced, cost_micros: row.get(4)? };
+                Ok::<_, DbError>((row.json::<Vec<String>>(0)?, average))
+            })? {
+                let Some(role) = tags.into_iter().next() else { continue };
                 past.entry(role).and_modify(|known| *known = known.and(more)).or_insert(more);
             }
             Ok(past)
@@ -338,6 +339,10 @@ fn open_run(row: &Row) -> Result<OpenRun, DbError> {
 }
 
 pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun> {
+    past_columns(task, row).map_err(|error| damage_of(task, error))
+}
+
+fn past_columns(task: TaskId, row: &Row) -> Result<PastRun> {
     Ok(PastRun {
         epoch: row.int(0)?,
         worker: name_of(row.text(1)?).to_owned(),

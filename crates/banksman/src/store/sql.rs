@@ -276,7 +276,7 @@ statements! {
     /// The switch that pauses everything. A transaction that decides on what is running locks its
     /// row, so that on PostgreSQL such decisions happen one after the other, as they do in SQLite
     /// anyway.
-    TURN = locking!("SELECT value FROM switches WHERE name = 'paused'", " FOR UPDATE");
+    TURN = locking!("SELECT value, name FROM switches WHERE name = 'paused'", " FOR UPDATE");
     /// Effects that are due on a node; those that another transaction has locked are skipped.
     DUE_EFFECTS = locking!(
     "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
@@ -476,10 +476,12 @@ statements! {
      WHERE t.batch IS NOT NULL AND r.ended_at IS NOT NULL GROUP BY t.batch) r LEFT JOIN spent s ON s.scope = r.scope \
      WHERE s.scope IS NULL OR s.runs <> r.runs OR s.tokens < r.tokens OR s.cost_micros < r.cost_micros \
      ORDER BY r.scope LIMIT $1";
+    STRAY_DECISIONS = "SELECT 'd' || d.id FROM decisions d WHERE NOT EXISTS (SELECT 1 FROM tasks t WHERE t.id = d.task) \
+     ORDER BY d.id LIMIT $1";
     WRONG_ACCOUNT_ROWS = "SELECT name FROM accounts WHERE hits < 0 OR probing NOT IN (0, 1) \
      OR (paused_until IS NOT NULL AND probing = 1) ORDER BY name LIMIT $1";
     NODES = "SELECT name, seen_at, capacity, workers FROM nodes ORDER BY name LIMIT $1";
-    LIVE_WORKERS = "SELECT workers FROM nodes WHERE seen_at >= $1 AND name <> $2 ORDER BY name LIMIT $3";
+    LIVE_WORKERS = "SELECT workers, name FROM nodes WHERE seen_at >= $1 AND name <> $2 ORDER BY name LIMIT $3";
     PUT_NODE = "INSERT INTO nodes (name, seen_at, capacity, workers) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, workers = excluded.workers";
     DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";
@@ -494,7 +496,7 @@ statements! {
     RESUME_ACCOUNT = "UPDATE accounts SET paused_until = NULL, probing = 0, hits = 0, reason = '' WHERE name = $1 RETURNING name";
     END_PAUSES = "UPDATE accounts SET paused_until = NULL, probing = 1 WHERE paused_until <= $1 RETURNING name";
     SET_PAUSED = "UPDATE switches SET value = $1, changed_by = $2, changed_at = $3 WHERE name = 'paused'";
-    PAUSED = "SELECT value FROM switches WHERE name = 'paused'";
+    PAUSED = "SELECT value, name FROM switches WHERE name = 'paused'";
     OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
     BATCH_LOAD = batch_loads!("WHERE b.name = $1");
     READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
@@ -533,6 +535,7 @@ statements! {
     "WHERE d.settled_at IS NULL ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1"
 );
     DECISION = select_decision!("WHERE d.id = $1");
+    DECISIONS_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT $2");
     LAST_DECISION_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT 1");
     LAST_ANSWER_BY = select_decision!(
     "WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1"

@@ -2,8 +2,9 @@
 
 use banksman_core::time::Instant;
 
+use super::sql::Pair;
 use super::tx::{Tx, params};
-use super::{Result, Store, sql};
+use super::{Result, Store, StoreError, sql};
 
 impl Store {
     pub fn paused(&self) -> Result<bool> {
@@ -23,5 +24,18 @@ impl Store {
 
 /// Whether everything is paused.
 pub(super) fn is_paused(tx: &mut Tx<'_>) -> Result<bool> {
-    Ok(tx.value(sql::PAUSED, &[])?.unwrap_or(false))
+    switch(tx, sql::PAUSED.into())
+}
+
+/// The same for a claim, which waits for others that read it so.
+pub(super) fn is_paused_for_claim(tx: &mut Tx<'_>) -> Result<bool> {
+    switch(tx, sql::TURN)
+}
+
+/// A switch that cannot be read lets nothing start.
+fn switch(tx: &mut Tx<'_>, statement: Pair) -> Result<bool> {
+    let rows = tx.query(statement, &[])?;
+    let Some(row) = rows.first() else { return Ok(false) };
+    let value = row.get(0).map_err(StoreError::from);
+    Ok(tx.unless_damaged(row, value)?.unwrap_or(true))
 }

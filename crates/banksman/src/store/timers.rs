@@ -8,9 +8,9 @@ use banksman_core::time::{Instant, Span};
 use super::apply::save_if_version;
 use super::batches::{BatchChange, is_paused};
 use super::conn::{DbError, Row};
-use super::row::is_damage;
+use super::damage::is_damage;
 use super::tx::{Tx, params};
-use super::{Result, Store, Stored, sql};
+use super::{Result, Store, StoreError, Stored, sql};
 
 /// After this time a timer whose transition was refused is tried again. Lint excludes that for a
 /// sound lifecycle.
@@ -34,19 +34,19 @@ impl Store {
         let due = self.read(|tx| tx.query(sql::DUE_TIMERS, &params![now, at_most]))?;
         let mut fired = Vec::with_capacity(due.len());
         for row in &due {
-            let (id, entered) = (row.get::<TaskId>(0)?, row.int(3)?);
-            let (kind, number) = (row.text(1)?.to_owned(), row.int(2)?);
-            let timer = TimerKind::from_code(&kind, number);
-            let tried = timer.map(|timer| self.write(move |tx| fire(tx, id, timer, entered, now)));
+            let tried = due_timer(row).and_then(|(id, timer, entered)| {
+                self.write(move |tx| fire(tx, id, timer, entered, now))
+            });
             fired.push(match tried {
-                Some(Err(error)) if !is_damage(&error) => return Err(error),
-                Some(Ok(done)) => done,
+                Ok(done) => done,
+                Err(error) if !is_damage(&error) => return Err(error),
                 // A damaged task or timer must not stop the timers after it, now or at the next
                 // look.
-                Some(Err(_)) | None => {
-                    let columns = params![id, kind, number, now.plus(REFUSED_AGAIN)];
+                Err(_) => {
+                    let again = now.plus(REFUSED_AGAIN).into();
+                    let columns = [row.get(0)?, row.get(1)?, row.get(2)?, again];
                     self.write(move |tx| tx.write(sql::TIMER_LATER, &columns))?;
-                    TimerResult::Refused(id)
+                    TimerResult::Refused(row.get(0).unwrap_or(TaskId(0)))
                 }
             });
         }
@@ -88,6 +88,15 @@ impl Store {
     pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>> {
         self.read(|tx| tx.value(sql::NEXT_WORK, &params![node, now]))
     }
+}
+
+/// Reads the columns of `sql::DUE_TIMERS`: the task, the timer and the stay in a state that armed
+/// it.
+fn due_timer(row: &Row) -> Result<(TaskId, TimerKind, i64)> {
+    let task = row.get(0)?;
+    let kind = TimerKind::from_code(row.text(1)?, row.int(2)?);
+    let what = || "a timer of no known kind".to_owned();
+    Ok((task, kind.ok_or_else(|| StoreError::Corrupt { task, what: what() })?, row.int(3)?))
 }
 
 fn fire(

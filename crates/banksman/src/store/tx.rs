@@ -10,8 +10,9 @@ use banksman_core::lifecycle::Lifecycle;
 use banksman_core::machine;
 
 use super::conn::{Conn, Dialect, FromValue, Row, SqlValue};
+use super::damage::{DamageLog, damage_in};
 use super::definitions::Definitions;
-use super::row::{Stored, is_damage, lifecycle_version, stored};
+use super::row::{Stored, lifecycle_version, stored};
 use super::sql::{self, Pair};
 use super::{Result, StoreError};
 
@@ -24,6 +25,7 @@ pub(super) use params;
 pub(super) struct Tx<'a> {
     pub(super) conn: &'a mut dyn Conn,
     pub(super) definitions: &'a Definitions,
+    pub(super) damaged: &'a DamageLog,
 }
 
 impl Tx<'_> {
@@ -50,14 +52,26 @@ impl Tx<'_> {
         self.conn.dialect()
     }
 
-    /// Reads every row of an answer with one function.
+    /// Reads the rows of an answer with one function, without the damaged ones; see [`DamageLog`].
     pub(super) fn all<T, E: Into<StoreError>>(
         &mut self,
         statement: impl Into<Pair>,
         params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Vec<T>> {
-        self.query(statement, params)?.iter().map(|row| read(row).map_err(Into::into)).collect()
+        let rows = self.query(statement, params)?;
+        let read = |row| self.damaged.leave_out(row, read(row).map_err(Into::into)).transpose();
+        rows.iter().filter_map(read).collect()
+    }
+
+    /// The same for what is only right with every row: a damaged one is an error.
+    pub(super) fn every<T>(
+        &mut self,
+        statement: impl Into<Pair>,
+        params: &[SqlValue],
+        read: impl Fn(&Row) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.query(statement, params)?.iter().map(read).collect()
     }
 
     /// Reads the first row of an answer.
@@ -67,7 +81,9 @@ impl Tx<'_> {
         params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T, E>,
     ) -> Result<Option<T>> {
-        self.query(statement, params)?.first().map(read).transpose().map_err(Into::into)
+        let rows = self.query(statement, params)?;
+        let read = |row| read(row).map_err(|error| damage_in(row, error.into()));
+        rows.first().map(read).transpose()
     }
 
     /// Whether a statement returns any row.
@@ -93,35 +109,36 @@ impl Tx<'_> {
         self.definitions.get(self.conn, version)
     }
 
+    /// What was read of a row; `None` if it is damaged.
+    pub(super) fn unless_damaged<T>(&self, row: &Row, read: Result<T>) -> Result<Option<T>> {
+        self.damaged.leave_out(row, read)
+    }
+
     /// The task of a row of `sql::task_columns`, without its body.
     pub(super) fn task(&mut self, row: &Row) -> Result<Stored> {
         let lifecycle = self.lifecycle(lifecycle_version(row)?)?;
         stored(row, lifecycle)
     }
 
-    /// The tasks of an answer without the damaged ones, because one of them must not hide the
-    /// others; `check` names them.
+    /// The tasks of an answer without the damaged ones.
     pub(super) fn readable_tasks(
         &mut self,
         statement: impl Into<Pair>,
         params: &[SqlValue],
     ) -> Result<Vec<Stored>> {
         let rows = self.query(statement, params)?;
-        rows.iter().filter_map(|row| unless_damaged(self.task(row)).transpose()).collect()
+        self.tasks(&rows)
+    }
+
+    pub(super) fn tasks(&mut self, rows: &[Row]) -> Result<Vec<Stored>> {
+        let damaged = self.damaged;
+        rows.iter().filter_map(|row| damaged.leave_out(row, self.task(row)).transpose()).collect()
     }
 
     /// Loads a task and locks its row until the transaction ends.
     pub(super) fn load_for_update(&mut self, id: TaskId) -> Result<Stored> {
         let rows = self.query(sql::TASK_FOR_UPDATE, &params![id])?;
         checked(self.task(rows.first().ok_or(StoreError::NoTask(id))?)?)
-    }
-}
-
-/// `None` for a damaged task, which callers skip.
-pub(super) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
-    match read {
-        Err(error) if is_damage(&error) => Ok(None),
-        read => read.map(Some),
     }
 }
 

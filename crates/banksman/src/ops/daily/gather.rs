@@ -15,7 +15,6 @@ use banksman_core::time::{Instant, Span};
 use super::LocalDay;
 use crate::ops::OpsError;
 use crate::ops::decisions::{self, InboxItem, Offer, ReviewerVerdict};
-use crate::ops::status::readable;
 use crate::store::{Store, Stored};
 
 const HOUR: i64 = 3_600_000;
@@ -181,7 +180,7 @@ fn alerts(
     }
     let unserved = store.stuck_without_worker(bound())?;
     for id in &unserved {
-        let Some(stored) = readable(store, *id)? else { continue };
+        let Some(stored) = store.readable_task(*id)? else { continue };
         alerts.push(about("No workers available", Severity::Warning, &stored));
     }
     let [_, (shortest, ..)] = STUCK;

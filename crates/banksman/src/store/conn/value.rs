@@ -6,6 +6,8 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
+
 use super::Result;
 use super::error::DbError;
 
@@ -83,6 +85,15 @@ impl<'r, T: FromValue<'r>> FromValue<'r> for Option<T> {
     }
 }
 
+/// As it is, whatever its kind.
+impl FromValue<'_> for SqlValue {
+    const KIND: &'static str = "a value";
+
+    fn from_value(value: &Self) -> Option<Self> {
+        Some(value.clone())
+    }
+}
+
 /// How each type is read from a value of its kind.
 macro_rules! read_as {
     ($($type:ty: $kind:literal, $variant:ident($inner:ident) => $read:expr;)*) => {$(
@@ -129,6 +140,17 @@ impl Row {
 
     pub fn text(&self, index: usize) -> Result<&str> {
         self.get(index)
+    }
+
+    /// The index of a column by its name.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// A column that holds JSON of this type.
+    pub fn json<T: DeserializeOwned>(&self, index: usize) -> Result<T> {
+        let read = serde_json::from_str(self.text(index)?);
+        read.map_err(|_| self.mismatch(index, "JSON of its form"))
     }
 
     /// A column that holds a word of a closed set.

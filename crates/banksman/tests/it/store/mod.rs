@@ -33,6 +33,7 @@ mod outbox;
 mod runs;
 mod tampering;
 mod timers;
+mod views;
 
 /// Runs each test on both engines and checks the store that it leaves behind.
 macro_rules! on_both {
