@@ -1,16 +1,15 @@
-//! Jobs that effects begin: checks, merges and clean-ups. Each is begun once, looked after until
-//! its end is on record, and begun again if its keeper is lost.
+//! Checks and merges: jobs that effects begin. Each is begun once, looked after until its end is on
+//! record, and begun again if its keeper is lost.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Span;
 
-use super::assignment::is_cleaned_up_by_another;
 use super::collect::end_in_words;
 use super::event::report;
 use super::job::{JobSpecs, SpecError, has_other_job};
 use super::manual::done_elsewhere;
-use super::relay::EffectResult;
+use super::relay::{EffectHandler, EffectResult, Handled, is_wanted};
 use super::turn::Turn;
 use super::{Engine, Result};
 use crate::exec::job::{JobId, JobSpec};
@@ -19,11 +18,11 @@ use crate::store::outbox::PendingEffect;
 use crate::store::{Store, Stored};
 
 /// How often a job that is running is looked at, in case its end goes unnoticed.
-const AT_WORK: Span = Span(60_000);
+pub(super) const AT_WORK: Span = Span(60_000);
 /// When a job is looked at again that another job of its task keeps waiting.
-const SOON: Span = Span(5_000);
+pub(super) const SOON: Span = Span(5_000);
 /// How often a job that loses its keeper is begun again before a person is asked.
-const MOST_ATTEMPTS: i64 = 5;
+pub(super) const MOST_ATTEMPTS: i64 = 5;
 
 pub(super) struct Activities<'a> {
     store: &'a Store,
@@ -32,24 +31,16 @@ pub(super) struct Activities<'a> {
     specs: JobSpecs<'a>,
 }
 
-impl<'a> Activities<'a> {
-    pub(super) fn new(engine: &Engine<'a>) -> Self {
-        let (store, site, node) = (engine.store, engine.site, &engine.config.agents.node);
-        Self { store, site, node, specs: JobSpecs::new(engine) }
-    }
-
-    /// A check or a merge.
-    pub(super) fn start(
-        &self,
-        effect: &PendingEffect,
-        stored: &Stored,
-        turn: &mut Turn,
-    ) -> Result<EffectResult> {
+impl EffectHandler for Activities<'_> {
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
+        if !is_wanted(effect, stored) {
+            return Ok(EffectResult::Done);
+        }
         let job = JobId::Activity { task: effect.task, seq: effect.seq };
         let hindered = match self.site.look(job)? {
             JobStatus::Absent => String::new(),
             JobStatus::Ended(receipt) if receipt.ended.failed_externally() => {
-                if self.is_uncollected(job)? {
+                if is_uncollected(self.site, job)? {
                     return Ok(EffectResult::Later(turn.now.plus(AT_WORK)));
                 }
                 end_in_words(&receipt.ended)
@@ -89,6 +80,13 @@ impl<'a> Activities<'a> {
             }
         }
     }
+}
+
+impl<'a> Activities<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        let (store, site, node) = (engine.store, engine.site, &engine.config.agents.node);
+        Self { store, site, node, specs: JobSpecs::new(engine) }
+    }
 
     /// The task may move right before its job begins. The check runs while the job's folder is
     /// locked, so a turn that looks for jobs after the move sees this one, or it is not begun: no
@@ -104,55 +102,10 @@ impl<'a> Activities<'a> {
         known?;
         Ok(begins)
     }
+}
 
-    pub(super) fn clean_up(
-        &self,
-        effect: &PendingEffect,
-        stored: &Stored,
-        turn: &Turn,
-    ) -> Result<EffectResult> {
-        let job = JobId::CleanUp { task: effect.task, seq: effect.seq };
-        match self.site.look(job)? {
-            JobStatus::Running => return Ok(EffectResult::Later(turn.now.plus(AT_WORK))),
-            JobStatus::Ended(receipt) if receipt.ended.failed_externally() => {
-                if self.is_uncollected(job)? {
-                    return Ok(EffectResult::Later(turn.now.plus(AT_WORK)));
-                }
-            }
-            JobStatus::Ended(_) => return Ok(EffectResult::Done),
-            // The processes of a lost keeper are ended first.
-            JobStatus::Lost => return Ok(EffectResult::Later(turn.now.plus(SOON))),
-            JobStatus::Absent => {}
-        }
-        let state = stored.state();
-        // A person may have sent the task back to work; then it needs its worktree again.
-        if stored.task.entered > effect.seq && !state.terminal {
-            return Ok(EffectResult::Done);
-        }
-        if effect.attempts >= MOST_ATTEMPTS {
-            return Ok(EffectResult::Dead("its worktree could not be put away".to_owned()));
-        }
-        if is_cleaned_up_by_another(self.store, stored)? {
-            return Ok(EffectResult::Done);
-        }
-        if has_other_job(self.site, job)? {
-            return Ok(EffectResult::Later(turn.now.plus(SOON)));
-        }
-        match self.specs.clean_up(stored, job)? {
-            Some(spec) => {
-                if !self.store.keep_effect(effect, self.node)? {
-                    return Ok(EffectResult::Later(turn.now.plus(AT_WORK)));
-                }
-                self.site.begin(&spec)?;
-                Ok(EffectResult::Begun(turn.now.plus(AT_WORK)))
-            }
-            None => Ok(EffectResult::Done),
-        }
-    }
-
-    /// Whether the job ended after this turn collected. The next turn collects it and decides when
-    /// it begins again.
-    fn is_uncollected(&self, job: JobId) -> Result<bool> {
-        Ok(self.site.jobs()?.contains(&job))
-    }
+/// Whether the job ended after this turn collected. The next turn collects it and decides when it
+/// begins again.
+pub(super) fn is_uncollected(site: &dyn Site, job: JobId) -> Result<bool> {
+    Ok(site.jobs()?.contains(&job))
 }

@@ -1,74 +1,85 @@
-//! Parents and children: a child that moves updates its parent, and a parent that moves leads its
-//! children. What the children are for is elsewhere: workflows in `steps`, panels in `panel`, plans
-//! in `planning`.
+//! Parents and children: a child that moves updates its parent, whose wait may be for children.
+//! What the children are for is elsewhere: workflows in `workflows` and `steps`, panels in `panel`,
+//! plans in `planning`.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::{Activity, Outcome, StateKind};
-use banksman_core::machine::{Event, WaitStatus, waits};
+use banksman_core::machine::{Effect, Event, WaitStatus, waits};
 use banksman_core::time::Instant;
 
-use super::event::{ask, report, request};
-use super::panel::PanelHandler;
-use super::planning::{lead_subtasks, update_planned_parent};
-use super::relay::EffectResult;
-use super::steps::{StepTask, Steps, is_workflow};
+use super::event::{ask, end_wait, report, request};
+use super::relay::{EffectHandler, EffectResult, Handled, LOOK_AGAIN, is_wanted};
+use super::steps::is_workflow;
 use super::turn::Turn;
+use super::workflows::tripped;
 use super::{Engine, Result};
-use crate::store::batches::BatchChange;
 use crate::store::outbox::PendingEffect;
 use crate::store::{Store, Stored};
 
 pub(super) struct Children<'a> {
     store: &'a Store,
-    panels: PanelHandler<'a>,
-    steps: Steps<'a>,
+}
+
+impl EffectHandler for Children<'_> {
+    /// Begins a wait, or applies the states of the children to a parent whose child has moved.
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
+        let kind = stored.state().kind;
+        let parent = match effect.effect {
+            Effect::Start { .. } => return self.wait(effect, stored, turn.now),
+            // A child that has only begun changes no count, and counting reads all of them.
+            Effect::TellParent if kind != StateKind::Working => {
+                parent_of(self.store, effect, stored)?
+            }
+            Effect::LeadChildren if is_workflow(stored) && kind == StateKind::Working => {
+                Some(self.store.task(stored.task.id)?)
+            }
+            Effect::TellParent
+            | Effect::LeadChildren
+            | Effect::Stop { .. }
+            | Effect::Notify
+            | Effect::Alert
+            | Effect::CleanUp
+            | Effect::Remind { .. } => None,
+        };
+        parent.map_or(Ok(()), |parent| self.update(&parent, turn.now))?;
+        Ok(EffectResult::Done)
+    }
 }
 
 impl<'a> Children<'a> {
     pub(super) fn new(engine: &Engine<'a>) -> Self {
-        let (panels, steps) = (PanelHandler::new(engine), Steps::new(engine));
-        Self { store: engine.store, panels, steps }
+        Self { store: engine.store }
     }
 
-    /// Handles a child that moved: updates its parent.
-    pub(super) fn moved(
-        &self,
-        effect: &PendingEffect,
-        child: &Stored,
-        turn: &mut Turn,
-    ) -> Result<EffectResult> {
-        // A child that was just created has nothing to report.
-        let Some(parent) = child.task.parent.filter(|_| effect.seq > 1) else {
+    fn wait(&self, effect: &PendingEffect, stored: &Stored, now: Instant) -> Result<EffectResult> {
+        if !is_wanted(effect, stored) {
             return Ok(EffectResult::Done);
-        };
-        let parent = self.store.task(parent)?;
-        self.panels.close_reviews(child, turn.now)?;
-        if let Some(step) = StepTask::of(child)? {
-            self.steps.log_record(effect, child, &step, &parent)?;
-            if is_current(effect, child) {
-                self.steps.moved(child, &step, &parent, turn)?;
+        }
+        match waits(&stored.lifecycle, &stored.task, now) {
+            WaitStatus::Not => Ok(EffectResult::Done),
+            WaitStatus::Met => {
+                end_wait(self.store, stored.clone(), now)?;
+                Ok(EffectResult::Done)
+            }
+            WaitStatus::Until(at) => {
+                self.count(stored, now)?;
+                let soon = now.plus(LOOK_AGAIN);
+                Ok(EffectResult::Later(at.map_or(soon, |at| at.min(soon))))
             }
         }
-        update_planned_parent(self.store, &parent, turn.now)?;
-        // A child that has only begun changes no count, and counting reads all of them.
-        if child.state().kind != StateKind::Working {
-            self.update_parent(&parent, turn.now)?;
-        }
-        Ok(EffectResult::Done)
     }
 
     /// Applies the present states of the children to their parent. A parent whose children do its
-    /// work has no panel and no question of its own.
-    pub(super) fn update_parent(&self, parent: &Stored, now: Instant) -> Result<()> {
+    /// work has no question of its own. Panels look after themselves.
+    fn update(&self, parent: &Stored, now: Instant) -> Result<()> {
         match parent.activity().filter(|_| parent.task.is_active(&parent.lifecycle)) {
-            // The effect that began the panel knows when to look again.
-            Some(Activity::Panel) => self.panels.advance(parent, now).map(|_| ()),
-            Some(Activity::Wait) => self.count_children(parent, now),
+            Some(Activity::Wait) => self.count(parent, now),
             Some(Activity::Human) => self.resume(parent, now),
             Some(
                 Activity::Agent
+                | Activity::Panel
                 | Activity::Check
                 | Activity::PullRequest
                 | Activity::Merge
@@ -79,7 +90,7 @@ impl<'a> Children<'a> {
     }
 
     /// A wait may be for children: the engine counts them each time, no field keeps the counts.
-    fn count_children(&self, parent: &Stored, now: Instant) -> Result<()> {
+    fn count(&self, parent: &Stored, now: Instant) -> Result<()> {
         let fields = child_counts(self.store, parent)?;
         if fields.is_empty() || !parent.flag(Field::Led) {
             return Ok(());
@@ -90,7 +101,7 @@ impl<'a> Children<'a> {
             report(self.store, parent, Outcome::Met, String::new(), fields, now)?;
             return Ok(());
         }
-        if let Some(detail) = self.steps.tripped(parent)? {
+        if let Some(detail) = tripped(self.store, parent)? {
             ask(self.store, parent, Trigger::Trip, [(Field::Problem, Value::from(detail))], now)?;
         }
         Ok(())
@@ -104,55 +115,6 @@ impl<'a> Children<'a> {
             ask(self.store, parent, Trigger::Decided, [], now)?;
         }
         Ok(())
-    }
-
-    /// The children of a task follow it: they pause while it waits for a person, and end with it.
-    pub(super) fn lead(
-        &self,
-        effect: &PendingEffect,
-        parent: &Stored,
-        now: Instant,
-    ) -> Result<EffectResult> {
-        if !is_current(effect, parent) {
-            return Ok(EffectResult::Done);
-        }
-        if !is_workflow(parent) {
-            return lead_subtasks(self.store, effect, parent, now);
-        }
-        let kind = parent.state().kind;
-        let rests = match kind {
-            StateKind::Waiting | StateKind::Blocked | StateKind::Parked => true,
-            StateKind::Queued | StateKind::Working | StateKind::Reviewing => false,
-            StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
-                ask_children(self.store, parent, Trigger::Close, |_| true, now)?;
-                false
-            }
-        };
-        if let Some(batch) = &parent.task.batch {
-            if rests {
-                let change = BatchChange { paused: Some(true), ..BatchChange::default() };
-                self.store.set_batch(batch, change)?;
-            } else {
-                // Its children have waited for a person, through no fault of their own.
-                self.store.resume_batch(batch, now)?;
-            }
-        }
-        if kind == StateKind::Working && !parent.flag(Field::Led) {
-            // A person has resumed it, and with it the children that failed.
-            ask_children(
-                self.store,
-                parent,
-                Trigger::Resume,
-                |kind| kind == StateKind::Failed,
-                now,
-            )?;
-            self.steps.log_start(parent, effect)?;
-            self.steps.set_led(parent, now)?;
-            self.update_parent(&self.store.task(parent.task.id)?, now)?;
-        } else {
-            self.steps.log_rest(parent, effect)?;
-        }
-        Ok(EffectResult::Done)
     }
 }
 
@@ -188,7 +150,18 @@ pub(super) fn ask_children(
     Ok(())
 }
 
+/// The parent of a child that has moved; none for one that was just created, which has nothing to
+/// report.
+pub(super) fn parent_of(
+    store: &Store,
+    effect: &PendingEffect,
+    child: &Stored,
+) -> Result<Option<Stored>> {
+    let parent = child.task.parent.filter(|_| effect.seq > 1);
+    Ok(parent.map(|parent| store.task(parent)).transpose()?)
+}
+
 /// Whether the task is still in the stay that the effect is of.
-fn is_current(effect: &PendingEffect, stored: &Stored) -> bool {
+pub(super) fn is_current(effect: &PendingEffect, stored: &Stored) -> bool {
     stored.task.entered <= effect.seq
 }

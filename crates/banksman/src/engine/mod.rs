@@ -9,6 +9,7 @@ mod activity;
 mod assignment;
 mod budgets;
 mod children;
+mod clean_up;
 mod collect;
 mod dispatch;
 mod event;
@@ -34,6 +35,7 @@ mod turn;
 mod unblock;
 pub mod wake;
 mod workers;
+mod workflows;
 
 pub use preview::{PreviewRequest, PromptPreview};
 pub use project::{Project, Projects};
@@ -45,24 +47,33 @@ use std::sync::Arc;
 
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::contract::Purpose;
 use banksman_core::lifecycle::problem::Problems;
+use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
+use self::activity::Activities;
 use self::budgets::Budgets;
+use self::children::Children;
+use self::clean_up::CleanUps;
 use self::collect::Collect;
 use self::dispatch::Dispatcher;
+use self::panel::PanelHandler;
+use self::planning::Subtasks;
 use self::preview::Previews;
 use self::project::Settings;
 use self::recover::Recover;
-use self::relay::Relay;
+use self::relay::{HandlerRow, Notices, Relay, Stops, Unavailable};
 use self::signals::Signals;
+use self::steps::Steps;
 use self::sweep::Sweep;
 use self::timers::Timers;
 use self::turn::{Reconciler, Turn};
 use self::unblock::Unblock;
+use self::workflows::Workflows;
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::mailbox::MailboxError;
 use crate::exec::site::{Site, SiteError};
@@ -95,6 +106,36 @@ const CLAIM: &[Row] = &[
     ("budgets", |engine| Box::new(Budgets::new(engine))),
 ];
 
+const PANELS: HandlerRow = ("panels", |engine| Box::new(PanelHandler::new(engine)));
+const WORKFLOWS: HandlerRow = ("workflows", |engine| Box::new(Workflows::new(engine)));
+const STEPS: HandlerRow = ("steps", |engine| Box::new(Steps::new(engine)));
+const SUBTASKS: HandlerRow = ("planned_subtasks", |engine| Box::new(Subtasks::new(engine)));
+const CHILDREN: HandlerRow = ("children", |engine| Box::new(Children::new(engine)));
+const ACTIVITIES: HandlerRow = ("activities", |engine| Box::new(Activities::new(engine)));
+const CLEAN_UPS: HandlerRow = ("clean_ups", |engine| Box::new(CleanUps::new(engine)));
+const STOPS: HandlerRow = ("stops", |engine| Box::new(Stops(engine.site)));
+const NOTICES: HandlerRow = ("notices", |engine| Box::new(Notices(engine.store)));
+const UNAVAILABLE: HandlerRow = ("unavailable", |_| Box::new(Unavailable));
+
+/// The handlers to which `relay` gives an effect, in this order. To add one, add its file and its
+/// row.
+fn handlers(effect: &Effect) -> &'static [HandlerRow] {
+    match effect {
+        Effect::Start { activity } => match activity {
+            Activity::Check | Activity::Merge => &[ACTIVITIES],
+            Activity::Panel => &[PANELS],
+            Activity::Wait => &[CHILDREN],
+            Activity::PullRequest | Activity::Capture => &[UNAVAILABLE],
+            Activity::Agent | Activity::Human => &[],
+        },
+        Effect::Stop { .. } => &[STOPS],
+        Effect::CleanUp => &[CLEAN_UPS],
+        Effect::TellParent => &[PANELS, STEPS, SUBTASKS, CHILDREN],
+        Effect::LeadChildren => &[WORKFLOWS, SUBTASKS, CHILDREN],
+        Effect::Notify | Effect::Alert | Effect::Remind { .. } => &[NOTICES],
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -123,6 +164,20 @@ fn definition_for(purpose: Purpose, overrides: Overrides) -> Result<Definition> 
 }
 
 impl EngineError {
+    /// The task that is at fault, which may not be the one that was worked on.
+    fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Store(StoreError::Corrupt { task, .. } | StoreError::Bug { task, .. }) => {
+                Some(*task)
+            }
+            Self::Store(_)
+            | Self::Site(_)
+            | Self::Mailbox(_)
+            | Self::Project { .. }
+            | Self::BuiltIn { .. } => None,
+        }
+    }
+
     /// Whether the database itself failed, so that nothing else can be done either. Every other
     /// error belongs to one task, one project or one job; so does a column of the wrong type.
     fn is_of_database(&self) -> bool {

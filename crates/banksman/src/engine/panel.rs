@@ -13,8 +13,8 @@ pub(super) mod roster;
 use banksman_core::failure::ProofLevel;
 use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
-use banksman_core::lifecycle::{Outcome, Since};
-use banksman_core::machine::TimerKind;
+use banksman_core::lifecycle::{Activity, Outcome, Since, StateKind};
+use banksman_core::machine::{Effect, TimerKind};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{
     OpenConcern, feedback, open_concerns, suggestions, unresolved,
@@ -28,12 +28,15 @@ use serde::Serialize;
 
 use self::reviews::{Invitation, again, child, is_of_this_stay, name_of, record, round_of};
 use self::roster::{reviewers, reviewing_workers, role_of_panel, tags_of};
+use super::children::parent_of;
 use super::event::{ask, report};
 use super::project::Settings;
-use super::relay::{EffectResult, LOOK_AGAIN};
+use super::relay::{EffectHandler, EffectResult, Handled, LOOK_AGAIN, is_wanted};
 use super::steps::{StepTask, is_driven_manually};
+use super::turn::Turn;
 use super::{Engine, Result, workers};
 use crate::config::{Panels, WorkerSetup};
+use crate::store::outbox::PendingEffect;
 use crate::store::{NewChild, Store, Stored};
 
 /// The role whose question the facts of the last run answer.
@@ -52,6 +55,32 @@ pub(super) struct PanelHandler<'a> {
     workers: &'a [WorkerSetup],
 }
 
+impl EffectHandler for PanelHandler<'_> {
+    /// Begins a panel or looks after it. A task that has moved closes the reviews that it has left,
+    /// and a review that has ended may bring its panel on.
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
+        let starts = matches!(effect.effect, Effect::Start { .. });
+        if starts && is_wanted(effect, stored) {
+            return self.advance(stored, turn.now);
+        }
+        if starts || effect.seq > 1 {
+            self.close_reviews(stored, turn.now)?;
+        }
+        if starts || stored.state().kind == StateKind::Working {
+            return Ok(EffectResult::Done);
+        }
+        let parent = parent_of(self.store, effect, stored)?;
+        let at_panel = |parent: &Stored| {
+            parent.activity() == Some(Activity::Panel) && parent.task.is_active(&parent.lifecycle)
+        };
+        if let Some(parent) = parent.filter(at_panel) {
+            // The effect that began the panel knows when to look again.
+            self.advance(&parent, turn.now)?;
+        }
+        Ok(EffectResult::Done)
+    }
+}
+
 impl<'a> PanelHandler<'a> {
     pub(super) fn new(engine: &Engine<'a>) -> Self {
         let (store, workers) = (engine.store, &engine.config.workers);
@@ -59,7 +88,7 @@ impl<'a> PanelHandler<'a> {
     }
 
     /// Does what comes next in a panel, and returns when to look again.
-    pub(super) fn advance(&self, parent: &Stored, now: Instant) -> Result<EffectResult> {
+    fn advance(&self, parent: &Stored, now: Instant) -> Result<EffectResult> {
         let role = role_of_panel(parent);
         if role == EVALUATOR {
             return self.facts_answer(parent, now);
@@ -262,7 +291,7 @@ impl<'a> PanelHandler<'a> {
     }
 
     /// Closes the reviews of a panel that the task has left.
-    pub(super) fn close_reviews(&self, parent: &Stored, now: Instant) -> Result<()> {
+    fn close_reviews(&self, parent: &Stored, now: Instant) -> Result<()> {
         if self.store.count_children(parent.task.id)?.open() == 0 {
             return Ok(());
         }

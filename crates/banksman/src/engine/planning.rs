@@ -11,7 +11,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::limits;
-use banksman_core::machine::{Actor, NewTask};
+use banksman_core::machine::{Actor, Effect, NewTask};
 use banksman_core::plan::proposal::{
     Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
@@ -19,12 +19,14 @@ use banksman_core::plan::{Confidence, OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::time::{Instant, Span};
 use serde::{Deserialize, Serialize};
 
-use super::children::ask_children;
+use super::children::{ask_children, is_current, parent_of};
 use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
-use super::relay::EffectResult;
-use super::{Result, definition_for};
+use super::relay::{EffectHandler, EffectResult, Handled};
+use super::steps::is_workflow;
+use super::turn::Turn;
+use super::{Engine, Result, definition_for};
 use crate::prompts::built_in;
 use crate::store::outbox::PendingEffect;
 use crate::store::{Add, Edge, IdempotencyKey, NewChild, Store, Stored};
@@ -169,14 +171,38 @@ pub(super) fn planned_subtasks(store: &Store, parent: &Stored) -> Result<Vec<Sto
     Ok(subtasks)
 }
 
+/// The handler of effects that move the subtasks of a plan, or their parent.
+pub(super) struct Subtasks<'a> {
+    store: &'a Store,
+}
+
+impl<'a> Subtasks<'a> {
+    pub(super) fn new(engine: &Engine<'a>) -> Self {
+        Self { store: engine.store }
+    }
+}
+
+impl EffectHandler for Subtasks<'_> {
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
+        if effect.effect == Effect::LeadChildren {
+            if !is_workflow(stored) && is_current(effect, stored) {
+                lead_subtasks(self.store, effect, stored, turn.now)?;
+            }
+        } else if let Some(parent) = parent_of(self.store, effect, stored)? {
+            update_planned_parent(self.store, &parent, turn.now)?;
+        }
+        Ok(EffectResult::Done)
+    }
+}
+
 /// The subtasks follow their parent: created when the plan is approved, begun again when a person
 /// says so, and closed with it.
-pub(super) fn lead_subtasks(
+fn lead_subtasks(
     store: &Store,
     effect: &PendingEffect,
     parent: &Stored,
     now: Instant,
-) -> Result<EffectResult> {
+) -> Result<()> {
     match parent.state().kind {
         StateKind::Done | StateKind::Failed | StateKind::Cancelled => {
             ask_children(store, parent, Trigger::Close, |_| true, now)?;
@@ -196,7 +222,7 @@ pub(super) fn lead_subtasks(
         | StateKind::Blocked
         | StateKind::Parked => {}
     }
-    Ok(EffectResult::Done)
+    Ok(())
 }
 
 /// Whether the transition behind the effect answered the question about subtasks.
@@ -237,7 +263,7 @@ fn ask_planned(store: &Store, parent: &Stored, trigger: Trigger, now: Instant) -
 }
 
 /// Applies the states of the subtasks to their parent, as long as that moves it.
-pub(super) fn update_planned_parent(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
+fn update_planned_parent(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
     let subtasks = planned_subtasks(store, parent)?;
     if subtasks.is_empty() {
         return Ok(());

@@ -1,17 +1,13 @@
-//! Relays effects from the outbox to their handlers, at least once: each handler looks before it
-//! acts.
+//! Relays effects from the outbox to the handlers that `mod.rs` declares, at least once, and records
+//! what became of each.
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
-use banksman_core::machine::{Effect, WaitStatus, waits};
+use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
-use super::activity::Activities;
-use super::children::Children;
-use super::event::end_wait;
-use super::panel::PanelHandler;
 use super::turn::{Reconciler, Turn};
-use super::{Engine, Result};
+use super::{Engine, Result, handlers};
 use crate::exec::job::JobId;
 use crate::exec::site::Site;
 use crate::store::outbox::{EffectFailure, PendingEffect};
@@ -39,13 +35,21 @@ pub(super) enum EffectResult {
     Dead(String),
 }
 
+pub(super) type Handled = Result<EffectResult>;
+
+/// Carries out effects of one kind, at least once: it looks before it acts.
+pub(super) trait EffectHandler {
+    /// `stored` is the task of the effect as it is now.
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled;
+}
+
+/// A handler's name, by which its faults are recorded, and how it is made.
+pub(super) type HandlerRow = (&'static str, for<'a> fn(&Engine<'a>) -> Box<dyn EffectHandler + 'a>);
+
 pub(super) struct Relay<'a> {
+    engine: Engine<'a>,
     store: &'a Store,
-    site: &'a dyn Site,
     node: &'a str,
-    activities: Activities<'a>,
-    panels: PanelHandler<'a>,
-    children: Children<'a>,
 }
 
 impl Reconciler for Relay<'_> {
@@ -69,14 +73,7 @@ impl Reconciler for Relay<'_> {
 
 impl<'a> Relay<'a> {
     pub(super) fn new(engine: &Engine<'a>) -> Self {
-        Self {
-            store: engine.store,
-            site: engine.site,
-            node: &engine.config.agents.node,
-            activities: Activities::new(engine),
-            panels: PanelHandler::new(engine),
-            children: Children::new(engine),
-        }
+        Self { engine: *engine, store: engine.store, node: &engine.config.agents.node }
     }
 
     /// One after the other. Those that are done go to `done`; what becomes of the others is put on
@@ -107,67 +104,67 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// The handlers, one for each kind of effect.
-    fn handle(&self, effect: &PendingEffect, turn: &mut Turn) -> Result<EffectResult> {
+    /// One handler after the other, until one is not done.
+    fn handle(&self, effect: &PendingEffect, turn: &mut Turn) -> Handled {
         let stored = match self.store.task(effect.task) {
             Ok(stored) => stored,
             Err(StoreError::Corrupt { what, .. }) => return Ok(EffectResult::Dead(what)),
             Err(error) => return Err(error.into()),
         };
-        match effect.effect {
-            Effect::Start { activity } => self.start(effect, activity, stored, turn),
-            Effect::Stop { epoch } => {
-                let job = JobId::Run(RunId { task: effect.task, epoch });
-                self.site.stop(job, "the task was moved on")?;
-                Ok(EffectResult::Done)
+        for (name, make) in handlers(&effect.effect) {
+            let handled = turn.run_part(name, effect.task, |turn| {
+                make(&self.engine).handle(effect, &stored, turn)
+            })?;
+            match handled {
+                Some(EffectResult::Done) => {}
+                Some(result) => return Ok(result),
+                None => return Ok(EffectResult::Later(turn.now.plus(LOOK_AGAIN))),
             }
-            Effect::CleanUp => self.activities.clean_up(effect, &stored, turn),
-            // An earlier version wrote these; now notices come with their transition.
-            Effect::Notify | Effect::Alert | Effect::Remind { .. } => {
-                let timers = self.store.detail(effect.task)?.timers;
-                let next = timers.first().map(|timer| timer.due);
-                self.store.notice_of_effect(effect, &stored, next, turn.now)?;
-                Ok(EffectResult::Done)
-            }
-            Effect::TellParent => self.children.moved(effect, &stored, turn),
-            Effect::LeadChildren => self.children.lead(effect, &stored, turn.now),
         }
+        Ok(EffectResult::Done)
     }
+}
 
-    fn start(
-        &self,
-        effect: &PendingEffect,
-        activity: Activity,
-        stored: Stored,
-        turn: &mut Turn,
-    ) -> Result<EffectResult> {
-        let still = stored.task.entered <= effect.seq && stored.activity() == Some(activity);
-        if !still || !stored.task.is_active(&stored.lifecycle) {
-            if activity == Activity::Panel {
-                self.panels.close_reviews(&stored, turn.now)?;
-            }
-            return Ok(EffectResult::Done);
+/// Whether the task is still in the stay, and at the activity, that an effect begins.
+pub(super) fn is_wanted(effect: &PendingEffect, stored: &Stored) -> bool {
+    let Effect::Start { activity } = effect.effect else { return false };
+    stored.task.entered <= effect.seq
+        && stored.activity() == Some(activity)
+        && stored.task.is_active(&stored.lifecycle)
+}
+
+/// Stops runs whose task was moved on.
+pub(super) struct Stops<'a>(pub(super) &'a dyn Site);
+
+impl EffectHandler for Stops<'_> {
+    fn handle(&self, effect: &PendingEffect, _: &Stored, _: &mut Turn) -> Handled {
+        if let Effect::Stop { epoch } = effect.effect {
+            let job = JobId::Run(RunId { task: effect.task, epoch });
+            self.0.stop(job, "the task was moved on")?;
         }
-        match activity {
-            Activity::Wait => match waits(&stored.lifecycle, &stored.task, turn.now) {
-                WaitStatus::Not => Ok(EffectResult::Done),
-                WaitStatus::Met => {
-                    end_wait(self.store, stored, turn.now)?;
-                    Ok(EffectResult::Done)
-                }
-                WaitStatus::Until(at) => {
-                    self.children.update_parent(&stored, turn.now)?;
-                    let soon = turn.now.plus(LOOK_AGAIN);
-                    Ok(EffectResult::Later(at.map_or(soon, |at| at.min(soon))))
-                }
-            },
-            Activity::Check | Activity::Merge => self.activities.start(effect, &stored, turn),
-            Activity::Panel => self.panels.advance(&stored, turn.now),
-            Activity::PullRequest | Activity::Capture => {
-                let name = activity.as_str();
-                Ok(EffectResult::Dead(format!("`{name}` is not available in this version")))
-            }
-            Activity::Agent | Activity::Human => Ok(EffectResult::Done),
-        }
+        Ok(EffectResult::Done)
+    }
+}
+
+/// An earlier version wrote notices as effects; now they come with their transition.
+pub(super) struct Notices<'a>(pub(super) &'a Store);
+
+impl EffectHandler for Notices<'_> {
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
+        let next = self.0.timers_of(effect.task)?.first().map(|timer| timer.due);
+        self.0.notice_of_effect(effect, stored, next, turn.now)?;
+        Ok(EffectResult::Done)
+    }
+}
+
+/// Activities that this version does not have.
+pub(super) struct Unavailable;
+
+impl EffectHandler for Unavailable {
+    fn handle(&self, effect: &PendingEffect, stored: &Stored, _: &mut Turn) -> Handled {
+        let name = stored.activity().filter(|_| is_wanted(effect, stored)).map(Activity::as_str);
+        Ok(name.map_or(EffectResult::Done, |name| {
+            EffectResult::Dead(format!("`{name}` is not available in this version"))
+        }))
     }
 }

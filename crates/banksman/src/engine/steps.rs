@@ -14,13 +14,14 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::{CounterValue, Event};
-use banksman_core::time::Instant;
 use banksman_core::workflow::assignment::{self, assignment};
-use banksman_core::workflow::{self, Signal, Workflow};
+use banksman_core::workflow::{self, Workflow};
 
+use super::children::{is_current, parent_of};
 use super::event::{ask, request};
 use super::job::JobSpecs;
 use super::project::Settings;
+use super::relay::{EffectHandler, EffectResult, Handled};
 use super::signals::discard_early_signals;
 use super::turn::Turn;
 use super::{Engine, ManualStep, Result};
@@ -88,7 +89,7 @@ pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
 }
 
 /// How often the step's gate has failed.
-fn rounds(stored: &Stored) -> u32 {
+pub(super) fn rounds(stored: &Stored) -> u32 {
     let counter = stored.lifecycle.counter_at(CounterName::Rounds);
     let count = counter.and_then(|at| stored.task.counters.get(at)).copied();
     count.unwrap_or_else(CounterValue::default).total
@@ -102,13 +103,27 @@ struct GateFeedback {
     text: String,
 }
 
-#[derive(Clone, Copy)]
 pub(super) struct Steps<'a> {
     store: &'a Store,
     site: &'a dyn Site,
     settings: Settings<'a>,
     workers: &'a [WorkerSetup],
     specs: JobSpecs<'a>,
+}
+
+impl EffectHandler for Steps<'_> {
+    /// Logs what happened to a step, and applies it to the other steps.
+    fn handle(&self, effect: &PendingEffect, child: &Stored, turn: &mut Turn) -> Handled {
+        let Some(step) = StepTask::of(child)? else { return Ok(EffectResult::Done) };
+        let Some(parent) = parent_of(self.store, effect, child)? else {
+            return Ok(EffectResult::Done);
+        };
+        self.log_record(effect, child, &step, &parent)?;
+        if is_current(effect, child) {
+            self.moved(child, &step, &parent, turn)?;
+        }
+        Ok(EffectResult::Done)
+    }
 }
 
 impl<'a> Steps<'a> {
@@ -120,7 +135,7 @@ impl<'a> Steps<'a> {
 
     /// Logs one record of a step's history, and writes the feedback that came with it. The gate
     /// that sends steps back names all of them in one line.
-    pub(super) fn log_record(
+    fn log_record(
         &self,
         effect: &PendingEffect,
         child: &Stored,
@@ -140,55 +155,8 @@ impl<'a> Steps<'a> {
         self.write_feedback(&mailbox, child, step, entry)
     }
 
-    /// Logs that a workflow starts or resumes.
-    pub(super) fn log_start(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
-        let Some(flow) = workflow_of(parent)? else { return Ok(()) };
-        let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
-        let id = parent.task.id;
-        let children = self.store.children(id)?;
-        let begins = effect.seq == 1;
-        if begins {
-            let mut steps: Vec<StepTask> = Vec::new();
-            for child in &children {
-                steps.extend(StepTask::of(child)?);
-            }
-            let ids: Vec<String> = steps.iter().map(|step| step.spec.id.clone()).collect();
-            let gates = || steps.iter().filter_map(|step| step.spec.gate.as_ref());
-            let gate_ids: Vec<String> = gates().map(|gate| gate.id.clone()).collect();
-            let backs = gates().flat_map(|gate| &gate.on_fail);
-            let backs = backs.map(|back| back.retry_context_path.clone());
-            let signals = steps.iter().filter_map(|step| match &step.spec.signal {
-                Signal::SentinelFile { path } => Some(path.clone()),
-                Signal::GitCommit { .. } | Signal::PrCreation | Signal::StdoutExit => None,
-            });
-            let paths: Vec<String> = backs.chain(signals).collect();
-            mailbox.clear_for(&ids, &gate_ids, &paths, &format!("before-{id}"))?;
-        }
-        let what = if begins { "started" } else { "goes on" };
-        let steps = match children.len() {
-            1 => "1 step".to_owned(),
-            many => format!("{many} steps"),
-        };
-        let text = format!("workflow {} {what} as {id} with {steps}", flow.id);
-        mailbox.record(&flow.id, parent.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
-        Ok(())
-    }
-
-    /// Logs that a workflow has ended, or why it waits.
-    pub(super) fn log_rest(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
-        let Some(flow) = workflow_of(parent)? else { return Ok(()) };
-        let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
-        let (id, state) = (parent.task.id, &parent.state().name);
-        let why = [Field::Reason, Field::Problem].into_iter().find_map(|field| parent.text(field));
-        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let merged = if parent.flag(Field::Merged) { ", its work is merged" } else { "" };
-        let text = format!("workflow {} ({id}) is {state}{merged}{why}", flow.id);
-        mailbox.record(&flow.id, parent.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
-        Ok(())
-    }
-
     /// Applies the present state of a step to the other steps.
-    pub(super) fn moved(
+    fn moved(
         &self,
         child: &Stored,
         step: &StepTask,
@@ -380,52 +348,6 @@ impl<'a> Steps<'a> {
         self.store.apply_each(&events, Some(notice), turn.now)?;
         Ok(())
     }
-
-    /// Why the breaker of a workflow trips, if it does.
-    pub(super) fn tripped(&self, parent: &Stored) -> Result<Option<String>> {
-        let Some(Workflow { breaker, .. }) = workflow_of(parent)? else { return Ok(None) };
-        if breaker.cost_micros.is_none() && breaker.failures.is_none() {
-            return Ok(None);
-        }
-        let counted = self.store.count_children(parent.task.id)?;
-        let forgiven = |field: Field| parent.number(field).unwrap_or(0);
-        if let Some(most) = breaker.cost_micros
-            && counted.cost_micros - forgiven(Field::ForgivenCost) >= most
-        {
-            let cost = dollars(counted.cost_micros);
-            return Ok(Some(format!("its runs have cost {cost} of {}", dollars(most))));
-        }
-        let Some(most) = breaker.failures else { return Ok(None) };
-        let failures = self.failures_of(parent)?;
-        let over = failures - forgiven(Field::ForgivenFailures) >= i64::from(most);
-        Ok(over.then(|| format!("its gates have failed {failures} times")))
-    }
-
-    /// Marks the steps as told. A person who resumes a workflow has seen what tripped the breaker,
-    /// so that counts no more.
-    pub(super) fn set_led(&self, parent: &Stored, now: Instant) -> Result<()> {
-        if self.tripped(parent)?.is_none() {
-            ask(self.store, parent, Trigger::Led, [], now)?;
-            return Ok(());
-        }
-        let counted = self.store.count_children(parent.task.id)?;
-        let failures = self.failures_of(parent)?;
-        let fields = [
-            (Field::ForgivenFailures, Value::from(failures)),
-            (Field::ForgivenCost, Value::from(counted.cost_micros)),
-        ];
-        ask(self.store, parent, Trigger::Led, fields, now)?;
-        Ok(())
-    }
-
-    fn failures_of(&self, parent: &Stored) -> Result<i64> {
-        let children = self.store.all_children(parent.task.id)?;
-        Ok(children.iter().map(|child| i64::from(rounds(child))).sum())
-    }
-}
-
-fn dollars(micros: i64) -> String {
-    format!("${}.{:02}", micros / 1_000_000, micros % 1_000_000 / 10_000)
 }
 
 /// The worktree is being made while people read this, so the command waits for it.

@@ -81,6 +81,20 @@ impl Turn {
         }
     }
 
+    /// Does a part of the reconciler's work under the part's own name.
+    pub(super) fn run_part<T>(
+        &mut self,
+        name: &'static str,
+        task: TaskId,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let whole = std::mem::replace(&mut self.reconciler, name);
+        let done = work(self);
+        let contained = self.contain(Some(task), done);
+        self.reconciler = whole;
+        contained
+    }
+
     pub(super) fn look_at(&mut self, at: Instant) {
         self.report.next = Some(self.report.next.map_or(at, |next| next.min(at)));
     }
@@ -98,7 +112,7 @@ impl Turn {
             Err(error) => {
                 self.report.faults += 1;
                 self.look_at(self.now.plus(RETRY_FAULT));
-                self.record_fault(task, with_causes(&error))?;
+                self.record_fault(error.task().or(task), with_causes(&error))?;
                 Ok(None)
             }
         }

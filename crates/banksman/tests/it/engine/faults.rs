@@ -1,6 +1,7 @@
 //! A fault of one task: it is told and on record, and the other tasks go on in the same turn.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use banksman::store::HistoryEntry;
@@ -139,24 +140,42 @@ fn a_damaged_task_waits_until_it_is_repaired() {
     assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
 }
 
-/// The program as it is: projects are read from their folders.
-#[test]
-fn a_project_whose_settings_do_not_parse_holds_up_its_own_tasks_only() {
+/// A task of another project.
+fn two_projects() -> (Harness, PathBuf) {
     let harness = Harness::new(&[]);
     let (repo, other) = (harness.path("repo"), harness.path("other"));
     let copied = Command::new("cp").arg("-r").arg(&repo).arg(&other).status().expect("cp starts");
     assert!(copied.success());
-    let in_other = |args: &[&str]| {
+    for args in [&["init"][..], &["add", "first"]] {
         let output = harness.command(args).current_dir(&other).output().expect("it starts");
         assert!(output.status.success(), "{output:?}");
-    };
-    in_other(&["init"]);
-    in_other(&["add", "first"]);
+    }
     harness.add("second", &[]);
     assert_eq!(harness.pulse()["started"].as_array().map(Vec::len), Some(2));
     wait_until("both runs have ended", || harness.keepers().is_empty());
+    (harness, other.join(".banksman/config.toml"))
+}
+
+/// An effect's fault is that of the handler which could not carry it out.
+#[test]
+fn a_fault_of_an_effect_names_its_handler() {
+    let (harness, settings) = two_projects();
+    // Its run is put on record, and its merge ends.
+    harness.pulse();
+    wait_until("the merge has ended", || harness.keepers().is_empty());
+    harness.ok(&["cancel", "t1", "too late"]);
+    fs::write(&settings, "limits = = \n").expect("written");
+    // The sweep of left worktrees reports the settings, too, as the command's own error.
+    assert!(!harness.run(&["pulse"]).status.success());
+    let history = harness.ok(&["history", "t1"]);
+    assert!(history.contains("system:clean_ups"), "{history}");
+}
+
+/// The program as it is: projects are read from their folders.
+#[test]
+fn a_project_whose_settings_do_not_parse_holds_up_its_own_tasks_only() {
+    let (harness, settings) = two_projects();
     harness.add("third", &[]);
-    let settings = other.join(".banksman/config.toml");
     let kept = fs::read(&settings).expect("settings");
     fs::write(&settings, "limits = = \n").expect("written");
 
