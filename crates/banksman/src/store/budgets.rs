@@ -20,7 +20,7 @@ use super::dispatch::{batch_load, saturating_u32};
 use super::row::{Stored, json};
 use super::spent::{batch_scope, day_scope, day_used, scope_name};
 use super::switches::is_paused;
-use super::tx::{Tx, params, unless_damaged};
+use super::tx::{Tx, params};
 use super::{Result, Store, sql};
 
 impl Store {

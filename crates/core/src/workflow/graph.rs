@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::order::Order;
+use super::order::StepOrder;
 use super::{ABORT, DONE, Gate, Need, Step, Workflow};
 use crate::draw::{Graph, GraphEdge, GraphNode, Shape};
 use crate::lifecycle::StateKind;
@@ -73,7 +73,7 @@ struct Net {
 
 impl Net {
     fn new(flow: &Workflow, marks: &StepMarks) -> Self {
-        let order = Order::of_steps(&flow.steps);
+        let order = StepOrder::of_steps(&flow.steps);
         let mut net = Self::default();
         // The node of each step, and the node that leads on from it: its gate, or the step itself.
         let mut steps = Vec::with_capacity(flow.steps.len());

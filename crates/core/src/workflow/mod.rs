@@ -32,7 +32,7 @@ use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problems;
 use crate::time::Span;
 
-use order::Order;
+use order::StepOrder;
 
 pub use crate::lifecycle::contract::LaunchMode;
 pub use lint::{default_warnings, lint};
@@ -242,7 +242,7 @@ impl Workflow {
     /// going back to it resets.
     #[must_use]
     pub fn downstream(&self, id: &str) -> Vec<&Step> {
-        let order = Order::of_steps(&self.steps);
+        let order = StepOrder::of_steps(&self.steps);
         let Some(number) = order.number(id) else { return Vec::new() };
         let reached = order.downstream(number);
         self.steps

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::order::Order;
+use super::order::StepOrder;
 use super::{EscalationLevel, Gate, RetryRoute, Step, Workflow};
 use verdicts::GateVerdicts;
 
@@ -100,7 +100,7 @@ enum Stage {
 
 struct Simulator<'a> {
     flow: &'a Workflow,
-    order: Order,
+    order: StepOrder,
     verdicts: GateVerdicts<'a>,
     stages: Vec<Stage>,
     counts: Vec<StepCount>,
@@ -118,7 +118,7 @@ impl<'a> Simulator<'a> {
         let count = flow.steps.len();
         Self {
             flow,
-            order: Order::of_steps(&flow.steps),
+            order: StepOrder::of_steps(&flow.steps),
             verdicts: GateVerdicts::new(flow, policy),
             stages: vec![Stage::Open; count],
             counts: vec![StepCount::default(); count],

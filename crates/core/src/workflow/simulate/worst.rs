@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{StepCount, questions, reviewers};
 use crate::workflow::Workflow;
-use crate::workflow::order::Order;
+use crate::workflow::order::StepOrder;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorstCase {
@@ -68,7 +68,7 @@ struct GateRepeats {
 
 impl RepeatBounds {
     pub(super) fn new(flow: &Workflow) -> Self {
-        let order = Order::of_steps(&flow.steps);
+        let order = StepOrder::of_steps(&flow.steps);
         let steps = flow.steps.len();
         let gates: Vec<GateRepeats> =
             (0..steps).filter_map(|place| GateRepeats::new(flow, &order, place)).collect();
@@ -110,7 +110,7 @@ impl RepeatBounds {
 }
 
 impl GateRepeats {
-    fn new(flow: &Workflow, order: &Order, place: usize) -> Option<Self> {
+    fn new(flow: &Workflow, order: &StepOrder, place: usize) -> Option<Self> {
         let gate = flow.steps[place].gate.as_ref()?;
         let mut behind = order.downstream(place);
         behind[place] = false;
