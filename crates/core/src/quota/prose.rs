@@ -38,25 +38,13 @@ fn plain(line: &str) -> String {
     words
 }
 
-fn sentences(line: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let mut rest = line;
-    while let Some(end) = sentence_end(rest) {
-        sentences.push(&rest[..end]);
-        rest = &rest[end..];
-    }
-    sentences.push(rest);
-    sentences
-}
-
-/// Where the first sentence ends; none if it is the last one.
-fn sentence_end(text: &str) -> Option<usize> {
+/// The sentences of a line; each ends at a blank after its last sign, or at a middle dot.
+fn sentences(line: &str) -> impl Iterator<Item = &str> {
     let mut before = ' ';
-    text.char_indices().skip(1).find_map(|(at, letter)| {
-        let ends = (matches!(before, '.' | '!' | '?' | ';') && letter.is_whitespace())
-            || letter == '\u{b7}';
+    line.split(move |letter: char| {
+        let ends_before = matches!(before, '.' | '!' | '?' | ';') && letter.is_whitespace();
         before = letter;
-        ends.then_some(at)
+        ends_before || letter == '\u{b7}'
     })
 }
 
