@@ -179,37 +179,32 @@ pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     // At the deadline, a reviewer that has not answered counts as missing.
     let missing = panel
         .names_by_status(|status| matches!(status, ReviewStatus::Missing | ReviewStatus::Waiting));
+    let silence = format!("no verdict from {}", missing.join(", "));
     if missing.len() == panel.assignments.len() {
-        return decide(Ruling::Unavailable, format!("no verdict from {}", missing.join(", ")));
+        return decide(Ruling::Unavailable, silence);
     }
-    let without = match missing.as_slice() {
-        [] => String::new(),
-        some => format!("no verdict from {}", some.join(", ")),
-    };
     let escalating =
         panel.names_by_status(|status| status == ReviewStatus::Given(Verdict::Escalate));
     if !escalating.is_empty() {
-        let also = if without.is_empty() { String::new() } else { format!("; {without}") };
+        let also = if missing.is_empty() { String::new() } else { format!("; {silence}") };
         let reason = format!("{} asks for a person{also}", escalating.join(", "));
         return decide(Ruling::Escalated, reason);
     }
     if !missing.is_empty() {
-        return decide(Ruling::Unresolved, without);
+        return decide(Ruling::Unresolved, silence);
     }
     debate(panel, is_expired, now)
 }
 
 /// Every reviewer has approved or has a concern.
 fn debate(panel: &Panel, is_expired: bool, now: Instant) -> PanelAction {
-    let holders: Vec<&ReviewAssignment> =
-        panel.assignments.iter().filter(|assignment| assignment.has_concern()).collect();
+    let holders = panel.names_where(ReviewAssignment::has_concern);
     if holders.is_empty() {
         return decide(Ruling::Approved, approval(panel));
     }
     let round = panel.round_deadlines.len();
-    if let Some(round_deadlines) = panel.round_deadlines.last() {
-        let until =
-            panel.deadline.map_or(*round_deadlines, |deadline| deadline.min(*round_deadlines));
+    if let Some(ends) = panel.round_deadlines.last().copied() {
+        let until = panel.deadline.map_or(ends, |deadline| deadline.min(ends));
         let late = panel.names_where(|assignment| {
             assignment.has_concern() && assignment.awaits_reply_in(round)
         });
@@ -224,12 +219,11 @@ fn debate(panel: &Panel, is_expired: bool, now: Instant) -> PanelAction {
     if round < panel.max_rounds && !is_expired {
         return PanelAction::Debate { round: round + 1 };
     }
-    let names = panel.names_where(ReviewAssignment::has_concern);
     let debated = match round {
         0 => "has a concern".to_owned(),
         rounds => format!("still has a concern after {rounds} rounds of debate"),
     };
-    decide(Ruling::Unresolved, format!("{} {debated}", names.join(", ")))
+    decide(Ruling::Unresolved, format!("{} {debated}", holders.join(", ")))
 }
 
 fn approval(panel: &Panel) -> String {

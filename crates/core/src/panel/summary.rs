@@ -71,14 +71,15 @@ fn concerns_by_reviewer(panel: &Panel) -> Vec<Vec<OpenConcern<'_>>> {
 
 fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
     let FirstPass::Given(_, opinion) = &assignment.first_pass else { return Vec::new() };
-    let objects = match assignment.status() {
-        ReviewStatus::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => true,
+    let objections = match assignment.status() {
+        ReviewStatus::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate) => {
+            opinion.objections()
+        }
         ReviewStatus::Given(Verdict::Approve)
         | ReviewStatus::Withdrawn
         | ReviewStatus::Waiting
-        | ReviewStatus::Missing => false,
+        | ReviewStatus::Missing => Vec::new(),
     };
-    let objections = if objects { opinion.objections() } else { Vec::new() };
     let open = |concern| OpenConcern {
         reviewer: &assignment.reviewer,
         concern,
@@ -96,16 +97,9 @@ pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
 
 /// An approval lets the work pass, so its concerns count as suggestions.
 fn suggestions_of(assignment: &ReviewAssignment) -> Vec<&str> {
-    let texts: Vec<&String> = match &assignment.first_pass {
-        FirstPass::Given(Verdict::Approve, opinion) => {
-            opinion.concerns.iter().chain(&opinion.suggestions).collect()
-        }
-        FirstPass::Given(Verdict::Concern | Verdict::Block | Verdict::Escalate, opinion) => {
-            opinion.suggestions.iter().collect()
-        }
-        FirstPass::Awaited | FirstPass::Missing { .. } => Vec::new(),
-    };
-    texts.into_iter().map(String::as_str).collect()
+    let FirstPass::Given(verdict, opinion) = &assignment.first_pass else { return Vec::new() };
+    let concerns = opinion.concerns.iter().filter(|_| *verdict == Verdict::Approve);
+    concerns.chain(&opinion.suggestions).map(String::as_str).collect()
 }
 
 /// As many texts as fit in `most` bytes: the first of every reviewer before the second of any.
@@ -126,21 +120,13 @@ fn fit_fairly<T>(mut all: Vec<Vec<T>>, most: usize, bytes: impl Fn(&T) -> usize)
 
 /// How a concern was defended: the last reply of its reviewer.
 fn response(assignment: &ReviewAssignment) -> String {
-    let reply_text = assignment.replies.iter().rev().find_map(|reply| match reply {
-        DebateReply::Withdraw { why } | DebateReply::Maintain { why } if !why.is_empty() => {
-            Some(why.clone())
-        }
-        DebateReply::Withdraw { .. }
-        | DebateReply::Maintain { .. }
-        | DebateReply::Awaited
-        | DebateReply::Missing { .. } => None,
+    let mut texts = assignment.replies.iter().rev().filter_map(|reply| match reply {
+        DebateReply::Withdraw { why } | DebateReply::Maintain { why } => Some(why.as_str()),
+        DebateReply::Awaited | DebateReply::Missing { .. } => None,
     });
-    let none = if assignment.replies.is_empty() {
-        NO_RESPONSE
-    } else {
-        "none; silence counts as MAINTAIN"
-    };
-    reply_text.unwrap_or_else(|| none.to_owned())
+    let silence = "none; silence counts as MAINTAIN";
+    let none = if assignment.replies.is_empty() { NO_RESPONSE } else { silence };
+    texts.find(|text| !text.is_empty()).unwrap_or(none).to_owned()
 }
 
 /// What a person has to decide about.
@@ -190,19 +176,17 @@ pub fn feedback(panel: &Panel) -> String {
         Verdict::Concern | Verdict::Escalate => 1,
         Verdict::Approve => 2,
     };
-    let mut given: Vec<(&str, Verdict, &Rationale)> = Vec::new();
-    for assignment in &panel.assignments {
-        let FirstPass::Given(verdict, opinion) = &assignment.first_pass else { continue };
+    let mut given: Vec<(u8, String)> = Vec::new();
+    for ReviewAssignment { reviewer, first_pass, .. } in &panel.assignments {
+        let FirstPass::Given(verdict, opinion) = first_pass else { continue };
         let has_more = !opinion.concerns.is_empty() || !opinion.suggestions.is_empty();
         if *verdict != Verdict::Approve || has_more {
-            given.push((&assignment.reviewer, *verdict, opinion));
+            let text = format!("{reviewer} says {}\n", full_text(*verdict, opinion));
+            given.push((rank(*verdict), text));
         }
     }
-    given.sort_by_key(|(_, verdict, _)| rank(*verdict));
-    let mut text = String::new();
-    for (name, verdict, opinion) in given {
-        text += &format!("{name} says {}\n", full_text(verdict, opinion));
-    }
+    given.sort_by_key(|(rank, _)| *rank);
+    let mut text: String = given.into_iter().map(|(_, text)| text).collect();
     text.truncate(text.floor_char_boundary(limits::PANEL_SUMMARY_BYTES));
     text
 }
