@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EdgeKind, Plan, PlanItem, Subtask};
+use super::{EdgeKind, Plan, PlanItem, Risk, Subtask};
 use crate::{limits, markdown};
 
 /// Banksman writes between these lines of a body; everything else belongs to people.
@@ -82,7 +82,6 @@ fn bounded(text: &str) -> String {
 pub fn proposal(version: u32, plan: &Plan) -> String {
     let mut text =
         format!("## Decomposition Proposal v{version}\n\n### Subtasks\n\n{}", table(plan));
-    text += "\n### Dependency Graph\n\n";
     let edges = plan.edges.iter().map(|edge| match edge.kind {
         EdgeKind::Blocks => format!("{} -> {} (blocks)\n", edge.from, edge.to),
         EdgeKind::Informs => format!("{} ~> {} (informs)\n", edge.from, edge.to),
@@ -91,20 +90,16 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
         PlanItem::Spike(_) => Vec::new(),
         PlanItem::Subtask(subtask) => spikes_of(plan, subtask),
     });
-    text += &section(spiked.chain(edges));
-    text += "\n### Information Spikes (must resolve first)\n\n";
-    text += &section(
-        plan.spikes
-            .iter()
-            .map(|spike| format!("- [ ] {}: {}\n", spike.id, inline(&spike.question))),
-    );
-    text += "\n### Assumptions (load-bearing, untested)\n\n";
-    text += &section(plan.assumptions.iter().map(|one| format!("- {}\n", inline(one))));
-    text += "\n### Risks\n\n";
-    text +=
-        &section(plan.risks.iter().map(|one| {
-            format!("- {} (mitigation: {})\n", inline(&one.risk), inline(&one.mitigation))
-        }));
+    let questions = plan.spikes.iter();
+    let questions = questions.map(|one| format!("- [ ] {}: {}\n", one.id, inline(&one.question)));
+    let assumptions = plan.assumptions.iter().map(|one| format!("- {}\n", inline(one)));
+    let risks = plan.risks.iter().map(|Risk { risk, mitigation }| {
+        format!("- {} (mitigation: {})\n", inline(risk), inline(mitigation))
+    });
+    text += &section("Dependency Graph", spiked.chain(edges));
+    text += &section("Information Spikes (must resolve first)", questions);
+    text += &section("Assumptions (load-bearing, untested)", assumptions);
+    text += &section("Risks", risks);
     text
 }
 
@@ -124,9 +119,9 @@ pub fn history(iterations: &[Iteration]) -> String {
     format!("## Decomposition History\n\n{lines}")
 }
 
-fn section(lines: impl Iterator<Item = String>) -> String {
+fn section(title: &str, lines: impl Iterator<Item = String>) -> String {
     let text: String = lines.collect();
-    if text.is_empty() { "None.\n".to_owned() } else { text }
+    format!("\n### {title}\n\n{}", if text.is_empty() { "None.\n" } else { &text })
 }
 
 fn table(plan: &Plan) -> String {
