@@ -174,23 +174,19 @@ impl<'t> PromptSection<'t> {
         if of <= most {
             return (self.text.clone().into_owned(), None);
         }
-        let kept = match self.keep {
-            Keep::Start => &self.text[..self.text.floor_char_boundary(most)],
-            Keep::End => &self.text[self.text.ceil_char_boundary(of - most)..],
+        let (text, left_out) = match self.keep {
+            Keep::Start => {
+                let kept = &self.text[..self.text.floor_char_boundary(most)];
+                let left_out = of - kept.len();
+                (format!("{kept}\n[{left_out} bytes omitted]"), left_out)
+            }
+            Keep::End => {
+                let left_out = self.text.ceil_char_boundary(of - most);
+                (format!("[{left_out} bytes omitted]\n{}", &self.text[left_out..]), left_out)
+            }
         };
-        let left_out = of - kept.len();
-        let text = match self.keep {
-            Keep::Start => format!("{kept}\n[{left_out} bytes omitted]"),
-            Keep::End => format!("[{left_out} bytes omitted]\n{kept}"),
-        };
-        let cut = Truncation {
-            part: self.name,
-            keep: self.keep,
-            left_out,
-            of,
-            elsewhere: self.elsewhere,
-        };
-        (text, Some(cut))
+        let Self { name: part, keep, elsewhere, .. } = *self;
+        (text, Some(Truncation { part, keep, left_out, of, elsewhere }))
     }
 }
 
