@@ -22,13 +22,8 @@ pub(super) struct LayerOrder {
     pub(super) down: Vec<bool>,
 }
 
-/// The widths and heights of what is to be placed.
-#[derive(Debug)]
-pub(super) struct Sizes {
-    pub(super) boxes: Vec<(f64, f64)>,
-    /// The words on each line; ignored for lines that do not lead down.
-    pub(super) words: Vec<(f64, f64)>,
-}
+/// A width and a height.
+pub(super) type Size = (f64, f64);
 
 /// All positions. The position of a box is its top and the middle of its width.
 #[derive(Debug)]
@@ -82,12 +77,13 @@ pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Layer
     LayerOrder { ranks, down }
 }
 
-/// Computes the positions.
-pub(super) fn plan(lines: &[Line], order: &LayerOrder, sizes: &Sizes) -> Layout {
-    let mut grid = Grid::new(lines, order, sizes);
+/// Computes the positions of the boxes and of the words on each line; the words on lines that do not
+/// lead down are ignored.
+pub(super) fn plan(lines: &[Line], order: &LayerOrder, boxes: &[Size], words: &[Size]) -> Layout {
+    let mut grid = Grid::new(lines, order, boxes, words);
     grid.order();
     let middles = grid.middles();
-    grid.plan(sizes.boxes.len(), &middles)
+    grid.plan(boxes.len(), &middles)
 }
 
 /// The layer of each box: one below the lowest box that leads to it, ignoring lines that lead back.
@@ -160,29 +156,28 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(lines: &[Line], order: &LayerOrder, sizes: &Sizes) -> Self {
+    fn new(lines: &[Line], order: &LayerOrder, boxes: &[Size], words: &[Size]) -> Self {
         let depth = order.ranks.iter().max().map_or(0, |deepest| deepest * 2 + 1);
         let mut grid =
             Self { cells: Vec::new(), layers: vec![Vec::new(); depth], chains: Vec::new() };
-        for (size, rank) in sizes.boxes.iter().zip(&order.ranks) {
+        for (size, rank) in boxes.iter().zip(&order.ranks) {
             grid.add(*size, rank * 2, false);
         }
-        for (index, line) in lines.iter().enumerate() {
-            let chain =
-                order.down[index].then(|| grid.chain(*line, sizes.words[index], &order.ranks));
+        for ((line, words), is_down) in lines.iter().zip(words).zip(&order.down) {
+            let chain = is_down.then(|| grid.chain(*line, *words, &order.ranks));
             grid.chains.push(chain);
         }
         grid
     }
 
-    fn add(&mut self, (width, height): (f64, f64), layer: usize, bend: bool) -> usize {
+    fn add(&mut self, (width, height): Size, layer: usize, bend: bool) -> usize {
         let index = self.cells.len();
         self.cells.push(Cell { width, height, layer, bend, above: Vec::new(), below: Vec::new() });
         self.layers[layer].push(index);
         index
     }
 
-    fn chain(&mut self, line: Line, words: (f64, f64), ranks: &[usize]) -> Vec<usize> {
+    fn chain(&mut self, line: Line, words: Size, ranks: &[usize]) -> Vec<usize> {
         let (first, last) = (ranks[line.from] * 2 + 1, ranks[line.to] * 2);
         let mut chain = vec![self.add(words, first, false)];
         for layer in first + 1..last {

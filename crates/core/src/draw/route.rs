@@ -4,7 +4,7 @@
 //! another box of the layer is in the way, it leaves at the bottom and enters at the top. Short
 //! lines get the inner lanes.
 
-use super::layout::{Layer, Layout, Line, Spot};
+use super::layout::{Layer, Layout, Line, Size, Spot};
 
 /// A line that goes round.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) struct Ports {
 }
 
 /// Separates the lines that start or end at one box, in the order in which they continue.
-pub(super) fn ports(plan: &Layout, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<Ports> {
+pub(super) fn ports(plan: &Layout, sizes: &[Size], lines: &[Line]) -> Vec<Ports> {
     let mut starts = vec![Vec::new(); sizes.len()];
     let mut arrows = vec![Vec::new(); sizes.len()];
     for (index, (line, way)) in lines.iter().zip(&plan.ways).enumerate() {
@@ -84,7 +84,7 @@ pub(super) fn ports(plan: &Layout, sizes: &[(f64, f64)], lines: &[Line]) -> Vec<
     ports
 }
 
-fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize, f64)> {
+fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[Size]) -> Vec<(usize, f64)> {
     let mut offsets = Vec::new();
     for (mut lines, (width, _)) in lines_of.into_iter().zip(sizes) {
         lines.sort_by(|left, right| left.0.total_cmp(&right.0));
@@ -100,7 +100,7 @@ fn fanned(lines_of: Vec<Vec<(f64, usize)>>, sizes: &[(f64, f64)]) -> Vec<(usize,
 }
 
 /// The corners of each line, in their order; empty for lines that are not drawn.
-pub(super) fn routes(plan: &Layout, sizes: &[(f64, f64)], rounds: &[Round]) -> Vec<Corners> {
+pub(super) fn routes(plan: &Layout, sizes: &[Size], rounds: &[Round]) -> Vec<Corners> {
     let mut by_length: Vec<usize> = (0..rounds.len()).collect();
     let length = |index: &usize| {
         let line = rounds[*index].line;
@@ -119,7 +119,7 @@ pub(super) fn routes(plan: &Layout, sizes: &[(f64, f64)], rounds: &[Round]) -> V
 
 struct Router<'a> {
     plan: &'a Layout,
-    sizes: &'a [(f64, f64)],
+    sizes: &'a [Size],
     lanes: Vec<Lane>,
     /// How many lines enter each box at its side.
     entries: Vec<usize>,
@@ -145,7 +145,8 @@ impl Router<'_> {
             usize::from(self.is_outermost(from, side)) + usize::from(self.is_outermost(to, side))
         };
         let (left, right) = (free(Side::Left), free(Side::Right));
-        let (top, bottom) = self.extent(from, to);
+        let (one, other) = (self.plan.boxes[from].top, self.plan.boxes[to].top);
+        let (top, bottom) = (one.min(other), one.max(other));
         let used = |side| {
             self.lanes.iter().filter(|lane| lane.side == side && lane.meets(top, bottom)).count()
         };
@@ -154,15 +155,6 @@ impl Router<'_> {
         } else {
             Side::Right
         }
-    }
-
-    fn extent(&self, from: usize, to: usize) -> (f64, f64) {
-        let (from, to) = (self.plan.boxes[from].top, self.plan.boxes[to].top);
-        (from.min(to), from.max(to))
-    }
-
-    fn layer(&self, node: usize) -> Layer {
-        self.plan.layers[self.plan.boxes[node].layer]
     }
 
     fn edge_x(&self, node: usize, side: Side) -> f64 {
@@ -183,7 +175,7 @@ impl Router<'_> {
             return vec![(x, spot.top + exit)];
         }
         let x = inwards(x, side, STRIP + LANE);
-        vec![(x, spot.top + self.sizes[node].1), (x, self.layer(node).bottom + STRIP)]
+        vec![(x, spot.top + self.sizes[node].1), (x, self.plan.layers[spot.layer].bottom + STRIP)]
     }
 
     /// The same from the other end.

@@ -6,7 +6,7 @@
 //! cancelled, fail or be blocked. Lines for all of them would hide what a task normally does, so
 //! the nodes where many edges lead are set aside. No edge is left out.
 
-use super::layout::{self, LayerOrder, Line, Sizes};
+use super::layout::{self, LayerOrder, Line, Size};
 use super::route::Round;
 use super::words::{
     INDENT, LINE_HEIGHT, PADDING, Row, Words, name_width, shortened, small_width, times,
@@ -82,13 +82,10 @@ impl Sketch {
         Self { placed, aside, cards, lines, line_edges, words, order }
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    /// The sizes of the placed boxes.
+    pub(super) fn box_sizes(&self) -> Vec<Size> {
         let boxes = self.placed.iter().map(|node| &self.cards[*node]);
-        let words = self.words.iter().map(|words| (words.width, words.height));
-        Sizes {
-            boxes: boxes.map(|card| (card.width, card.height)).collect(),
-            words: words.collect(),
-        }
+        boxes.map(|card| (card.width, card.height)).collect()
     }
 
     /// The lines that go round.

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::layout::{self, Layout, Spot};
+use super::layout::{self, Layout, Size, Spot};
 use super::route::{self, Corners, Ports};
 use super::sketch::{Card, Sketch};
 use super::style::{look, sheet};
@@ -25,11 +25,12 @@ const MAX_ASIDE_WIDTH: f64 = 1_000.0;
 
 pub(super) fn svg(graph: &Graph) -> String {
     let sketch = Sketch::new(graph);
-    let sizes = sketch.sizes();
-    let plan = layout::plan(&sketch.lines, &sketch.order, &sizes);
+    let sizes = sketch.box_sizes();
+    let words: Vec<Size> = sketch.words.iter().map(|words| words.size).collect();
+    let plan = layout::plan(&sketch.lines, &sketch.order, &sizes, &words);
     let rounds = sketch.rounds();
-    let corners = route::routes(&plan, &sizes.boxes, &rounds);
-    let ports = route::ports(&plan, &sizes.boxes, &sketch.lines);
+    let corners = route::routes(&plan, &sizes, &rounds);
+    let ports = route::ports(&plan, &sizes, &sketch.lines);
     let (width, shift) = width_and_shift(&sketch, &plan, &corners);
 
     let mut picture = Picture { graph, sketch: &sketch, plan: &plan, shift, out: String::new() };
@@ -111,7 +112,7 @@ impl Picture<'_> {
             (x, y) = (spot.middle + self.shift, TOP + layer.bottom);
             // The line leaves room for its words, which are at the first position.
             if index == 0 {
-                path.push_str(&format!("M{}", pair((x, TOP + layer.top + words.height))));
+                path.push_str(&format!("M{}", pair((x, TOP + layer.top + words.size.1))));
             }
             path.push_str(&format!("V{}", number(y)));
         }

@@ -2,33 +2,32 @@
 
 use proptest::prelude::*;
 
-use super::layout::{self, Layout, Line, Sizes};
+use super::layout::{self, Layout, Line, Size};
 use super::words::fitted;
 
-fn any_sheet() -> impl Strategy<Value = (Vec<Line>, Sizes)> {
+fn any_sheet() -> impl Strategy<Value = (Vec<Line>, Vec<Size>, Vec<Size>)> {
     (1_usize..14).prop_flat_map(|count| {
         let line = (0..count, 0..count).prop_filter("no loops", |(from, to)| from != to);
         let lines = prop::collection::vec(line.prop_map(|(from, to)| Line { from, to }), 0..30);
         let lines = if count == 1 { Just(Vec::new()).boxed() } else { lines.boxed() };
         let boxes = prop::collection::vec((50.0..300.0_f64, 30.0..120.0_f64), count);
         let words = prop::collection::vec((10.0..200.0_f64, 15.0..75.0_f64), 30);
-        (lines, boxes, words).prop_map(|(lines, boxes, words)| (lines, Sizes { boxes, words }))
+        (lines, boxes, words)
     })
 }
 
 /// Left, right, top and bottom of all boxes and all words.
-fn areas(plan: &Layout, sizes: &Sizes) -> Vec<(String, [f64; 4])> {
+fn areas(plan: &Layout, boxes: &[Size], words: &[Size]) -> Vec<(String, [f64; 4])> {
     let area = |middle: f64, top: f64, (width, height): (f64, f64)| {
         [middle - width / 2.0, middle + width / 2.0, top, top + height]
     };
-    let boxes = plan.boxes.iter().zip(&sizes.boxes).enumerate();
+    let boxes = plan.boxes.iter().zip(boxes).enumerate();
     let boxes = boxes
         .map(|(index, (spot, size))| (format!("box {index}"), area(spot.middle, spot.top, *size)));
-    let words =
-        plan.ways.iter().zip(&sizes.words).enumerate().filter_map(|(index, (way, size))| {
-            let spot = way.as_ref()?.first()?;
-            Some((format!("words {index}"), area(spot.middle, spot.top, *size)))
-        });
+    let words = plan.ways.iter().zip(words).enumerate().filter_map(|(index, (way, size))| {
+        let spot = way.as_ref()?.first()?;
+        Some((format!("words {index}"), area(spot.middle, spot.top, *size)))
+    });
     boxes.chain(words).collect()
 }
 
@@ -36,10 +35,10 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_overlaps((lines, sizes) in any_sheet()) {
-        let order = layout::order(sizes.boxes.len(), &lines, &lines);
-        let plan = layout::plan(&lines, &order, &sizes);
-        let areas = areas(&plan, &sizes);
+    fn nothing_overlaps((lines, boxes, words) in any_sheet()) {
+        let order = layout::order(boxes.len(), &lines, &lines);
+        let plan = layout::plan(&lines, &order, &boxes, &words);
+        let areas = areas(&plan, &boxes, &words);
         for (index, (name, one)) in areas.iter().enumerate() {
             for (other_name, other) in &areas[index + 1..] {
                 let beside = one[1] <= other[0] || other[1] <= one[0];
@@ -50,9 +49,9 @@ proptest! {
     }
 
     #[test]
-    fn lines_with_words_lead_down((lines, sizes) in any_sheet()) {
-        let order = layout::order(sizes.boxes.len(), &lines, &lines);
-        let plan = layout::plan(&lines, &order, &sizes);
+    fn lines_with_words_lead_down((lines, boxes, words) in any_sheet()) {
+        let order = layout::order(boxes.len(), &lines, &lines);
+        let plan = layout::plan(&lines, &order, &boxes, &words);
         for (line, way) in lines.iter().zip(&plan.ways) {
             let Some(way) = way else { continue };
             let mut layer = plan.boxes[line.from].layer;

@@ -1,11 +1,12 @@
 //! Text in a picture: its width, how much of it fits, and how it fills lines. It decides no
 //! position.
 
+use super::layout::Size;
+
 /// The words on a line.
 #[derive(Debug)]
 pub(super) struct Words {
-    pub(super) width: f64,
-    pub(super) height: f64,
+    pub(super) size: Size,
     pub(super) lines: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ impl Words {
     pub(super) fn new(lines: &[String]) -> Self {
         let lines = capped(lines.to_vec());
         let width = lines.iter().map(|line| small_width(line)).fold(0.0, f64::max);
-        Self { width, height: times(lines.len(), LINE_HEIGHT), lines }
+        Self { size: (width, times(lines.len(), LINE_HEIGHT)), lines }
     }
 }
 
