@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::expand::{Draft, ExpandedFile, Group, Groups};
 use super::gates::{self, UnresolvedGate};
-use super::order::{Place, StepOrder, TooMany};
+use super::order::{Place, StepOrder};
 use super::reader::{Reader, Report};
 use super::source::{GateSource, WorkflowSource};
 use super::{ABORT, DONE, Need, Step, Workflow, paths};
@@ -236,11 +236,13 @@ impl Resolver<'_> {
         if self.is_full {
             return;
         }
-        if let Err(TooMany) = self.order.need(step, needed, place(at)) {
-            self.is_full = true;
+        self.is_full = self.order.is_full();
+        if self.is_full {
             let message =
                 format!("the steps have more than {} dependencies", limits::WORKFLOW_NEEDS);
             self.report.at(at, message, "put one step between two large matrices");
+        } else {
+            self.order.link(step, needed, place(at));
         }
     }
 

@@ -22,9 +22,6 @@ pub(super) struct StepOrder {
     stuck: Vec<bool>,
 }
 
-/// The limit on dependencies is exceeded.
-pub(super) struct TooMany;
-
 impl StepOrder {
     fn of(steps: usize) -> Self {
         let (needs, after) = (vec![BTreeMap::new(); steps], vec![Vec::new(); steps]);
@@ -51,15 +48,12 @@ impl StepOrder {
         self.numbers.get(id).copied()
     }
 
-    pub(super) fn need(&mut self, step: usize, needed: usize, at: Place) -> Result<(), TooMany> {
-        if self.count >= limits::WORKFLOW_NEEDS {
-            return Err(TooMany);
-        }
-        self.link(step, needed, at);
-        Ok(())
+    /// Whether no further dependency may be added.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= limits::WORKFLOW_NEEDS
     }
 
-    fn link(&mut self, step: usize, needed: usize, at: Place) {
+    pub(super) fn link(&mut self, step: usize, needed: usize, at: Place) {
         if let Entry::Vacant(entry) = self.needs[step].entry(needed) {
             entry.insert(at);
             self.after[needed].push(step);
