@@ -99,17 +99,16 @@ pub(super) fn expand(
 fn workflow_of(source: &WorkflowSource, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
     reader.is_id(&header.id, "workflow id");
-    if let Some(none) = header.parallel.as_ref().filter(|parallel| parallel.value == 0) {
-        reader.report.at(none, "`parallel` must be at least 1", "write 1 or more");
-    }
     let breaker = header.breaker.as_ref();
+    let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
+    for (key, limit) in [("parallel", header.parallel.as_ref()), ("failures", failures)] {
+        if let Some(none) = limit.filter(|limit| limit.value == 0) {
+            reader.report.at(none, format!("`{key}` must be at least 1"), "write 1 or more");
+        }
+    }
     let cost = breaker.and_then(|breaker| breaker.cost.as_ref());
     if let Some(cost) = cost.filter(|cost| !(cost.value > 0.0 && cost.value <= MOST_COST)) {
         reader.report.at(cost, "the cost limit is not valid", "write dollars, such as 20.0");
-    }
-    let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
-    if let Some(none) = failures.filter(|failures| failures.value == 0) {
-        reader.report.at(none, "`failures` must be at least 1", "write 1 or more");
     }
     Workflow {
         id: header.id.value.clone(),
