@@ -38,6 +38,7 @@ pub mod lifecycle;
 pub mod policy;
 pub mod project;
 pub mod prompt;
+pub mod report;
 pub mod run;
 pub mod settings;
 pub mod status;

@@ -7,12 +7,13 @@ use clap::Args;
 
 use super::{Exit, Failure, Result};
 use crate::config::{EnvVars, Environment};
-use crate::mcp::{McpError, RunFolder, serve};
+use crate::mcp::{McpError, serve};
+use crate::ops::reports::RunFolder;
 
 /// Serve the tools of a run to its agent (MCP over stdin and stdout)
 ///
-/// Serves the run whose folder is in BANKSMAN_RUN_FOLDER. Agents that Banksman starts have that
-/// variable and know this server.
+/// Serves the run whose folder is in BANKSMAN_RUN_FOLDER and whose token is in BANKSMAN_TOKEN.
+/// Agents that Banksman starts have these variables and know this server.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   claude --mcp-config '{\"mcpServers\":{\"banksman\":{\"command\":\"banksman\",\"args\":[\"mcp\"]}}}'
@@ -28,7 +29,8 @@ pub(super) fn run(_: &McpArgs) -> Result<Exit> {
     if !folder.is_dir() {
         return Err(Failure::file("open", &folder)(io::ErrorKind::NotADirectory.into()));
     }
-    let run = RunFolder::open(&folder, environment.run().as_deref())?;
+    let (name, token) = (environment.run(), environment.token_hash());
+    let run = RunFolder::open(&folder, name.as_deref(), token.as_deref())?;
     let served = serve(&run, io::stdin().lock(), io::stdout().lock());
     served.map(|()| Exit::Done).map_err(|error| match error {
         McpError::Read(source) => Failure::file("read", Path::new("standard input"))(source),

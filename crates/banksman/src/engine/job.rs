@@ -21,7 +21,7 @@ use super::run_start::ClaimedRun;
 use super::steps::{is_driven_manually, is_workflow, may_be_laid_out};
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
-use crate::config::{Agents, WorkerSetup};
+use crate::config::{Agents, EnvVars, WorkerSetup};
 use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
 use crate::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification, Workspace,
@@ -107,7 +107,9 @@ impl<'a> JobSpecs<'a> {
             return Err(SpecError::Impossible("its lease is gone".to_owned()));
         };
         let assignment = self.assignments.of(stored)?;
-        let work = self.agent_work(stored, setup, (project.as_ref(), agents), &assignment)?;
+        let place = (project.as_ref(), agents);
+        let mut work = self.agent_work(stored, setup, place, &assignment)?;
+        work.ask.mcp = Some(self.tools(token));
         let workspace =
             project.as_ref().map(|project| self.workspace(stored, project, &assignment));
         Ok(JobSpec {
@@ -142,18 +144,12 @@ impl<'a> JobSpecs<'a> {
         let root = project.map(|project| self.settings.worktree_of(stored, project)).transpose()?;
         let root = root.map(|path| path.display().to_string()).unwrap_or_default();
         let guard = guard(worker, agents, root, briefing.allowed).map_err(SpecError::Impossible)?;
-        let mcp = McpServer {
-            name: "banksman".to_owned(),
-            command: self.config.program.display().to_string(),
-            args: vec!["mcp".to_owned()],
-            env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), "{folder}".to_owned())]),
-        };
         Ok(AgentWork {
             ask: AgentRequest {
                 prompt: briefing.prompt.text,
                 session: briefing.session,
                 schema: briefing.schema,
-                mcp: Some(mcp),
+                mcp: None,
                 cost_micros: agents.budgets.run.cost_micros,
                 guard: Some(Box::new(guard)),
             },
@@ -167,6 +163,17 @@ impl<'a> JobSpecs<'a> {
             setup: worker.agent.clone(),
             checks: briefing.checks,
         })
+    }
+
+    /// The tools of a run. An agent need not pass its own environment on to them.
+    fn tools(&self, token: &str) -> McpServer {
+        let folder = (EnvVars::RUN_FOLDER.to_owned(), "{folder}".to_owned());
+        McpServer {
+            name: "banksman".to_owned(),
+            command: self.config.program.display().to_string(),
+            args: vec!["mcp".to_owned()],
+            env: BTreeMap::from([folder, (EnvVars::TOKEN.to_owned(), token.to_owned())]),
+        }
     }
 
     /// The prompt of a run, and all that depends on the same facts. `prompts render` shows it, too.
@@ -444,7 +451,7 @@ fn limits(agents: &Agents) -> RunLimits {
 fn environment(task: &Task, token: Option<&str>) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("BANKSMAN_TASK".to_owned(), task.id.to_string())]);
     if let Some(token) = token {
-        env.insert("BANKSMAN_TOKEN".to_owned(), token.to_owned());
+        env.insert(EnvVars::TOKEN.to_owned(), token.to_owned());
     }
     env
 }

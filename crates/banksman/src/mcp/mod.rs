@@ -1,20 +1,19 @@
 //! The tools of a run: a Model Context Protocol server over standard input and output, for the
 //! agent of one run.
 //!
-//! It writes to the run's folder and nowhere else. It knows no store and no other task, so an agent
-//! can report but never approve, move or claim anything. Five tools and one line per message are
+//! It knows no store: each tool asks [`ops::reports`](crate::ops::reports), which checks the run's
+//! token by the table of principals and writes to the run's folder and nowhere else. Five tools and one line per message are
 //! small enough to write by hand; the protocol's own crate is slow to compile and would bring an
 //! async runtime into a process that every agent starts.
 
 mod rpc;
-mod run_folder;
 mod tools;
 
 use std::io::{self, BufRead, Read, Write};
 
 use banksman_core::limits::TOOL_MESSAGE_BYTES;
 
-pub use run_folder::RunFolder;
+use crate::ops::reports::RunFolder;
 
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {

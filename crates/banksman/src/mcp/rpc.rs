@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use super::run_folder::RunFolder;
 use super::tools::{self, Tool, ToolResult};
+use crate::ops::reports::RunFolder;
 
 /// Supported versions of the protocol, the newest first. They differ in nothing that is used here,
 /// except that 2025-03-26 has batches.
@@ -85,7 +85,7 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Op
 }
 
 /// The members of an object, or none of them if it is not one that can be read.
-pub(super) fn members<'a, T: Default + Deserialize<'a>>(object: &'a RawValue) -> T {
+fn members<'a, T: Default + Deserialize<'a>>(object: &'a RawValue) -> T {
     // A struct could be read from a list, too.
     let text = Some(object.get()).filter(|text| text.starts_with('{'));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

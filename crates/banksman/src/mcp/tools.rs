@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;
 use banksman_core::receipt::AgentReport;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::rpc::{Given, Refusal, WRONG_PARAMS, members};
-use super::run_folder::RunFolder;
+use super::rpc::{Given, Refusal, WRONG_PARAMS};
+use crate::api::report::{ApprovalRequest, NothingToDo, PersonQuestion, ProgressReport, TextList};
+use crate::ops::OpsError;
+use crate::ops::error_report::ErrorReport;
+use crate::ops::reports::RunFolder;
 
 const PROGRESS: &str = "report_progress";
 const ASK: &str = "ask_person";
@@ -24,9 +26,18 @@ const TASK: &str = "task";
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Tool {
+    #[serde(rename = "_meta")]
+    meta: ToolMeta,
     description: &'static str,
     input_schema: InputSchema,
     name: &'static str,
+}
+
+/// Claude Code puts only the names of tools into its prompt, unless a tool asks for more.
+#[derive(Serialize)]
+struct ToolMeta {
+    #[serde(rename = "anthropic/alwaysLoad")]
+    always_load: bool,
 }
 
 #[derive(Serialize)]
@@ -76,15 +87,17 @@ pub(super) fn list() -> Vec<Tool> {
         ),
         tool(
             ASK,
-            "Ask a person if you cannot continue without an answer. End your turn afterwards; you will be started again with the answer.",
+            "Ask a person if you cannot continue without an answer. End your turn afterwards; you \
+             will be started again with the answer.",
             [("question", text_property("the question, with what is needed to answer it"))],
             &["question"],
         ),
         tool(
             PERMISSION,
-            "Ask before you do something that cannot be undone or that reaches beyond your worktree: a forced push, a publication, a \
-             deletion elsewhere, a change of pipelines or keys. Give exactly one of `command`, `path` and `tool`, exactly as you will \
-             use it. You are told to continue, or a person is asked and you end your turn.",
+            "Ask before you do something that cannot be undone or that reaches beyond your worktree: \
+             a forced push, a publication, a deletion elsewhere, a change of pipelines or keys. Give \
+             exactly one of `command`, `path` and `tool`, exactly as you will use it. You are told to \
+             continue, or a person is asked and you end your turn.",
             [
                 ("command", text_property("the whole command line")),
                 ("path", text_property("a path that you want to change")),
@@ -95,7 +108,8 @@ pub(super) fn list() -> Vec<Tool> {
         ),
         tool(
             NOTHING,
-            "Report that the task needs no change, for example because it is already done. End your turn afterwards.",
+            "Report that the task needs no change, for example because it is already done. End your \
+             turn afterwards.",
             [("reason", text_property("why there is nothing to do"))],
             &["reason"],
         ),
@@ -110,7 +124,8 @@ fn tool<const N: usize>(
     required: &'static [&'static str],
 ) -> Tool {
     let properties = properties.into();
-    Tool { description, input_schema: InputSchema { properties, required, r#type: "object" }, name }
+    let input_schema = InputSchema { properties, required, r#type: "object" };
+    Tool { meta: ToolMeta { always_load: true }, description, input_schema, name }
 }
 
 /// The params of a call.
@@ -139,110 +154,106 @@ pub(super) fn call(run: &RunFolder, call: Call<'_>) -> Result<ToolResult, Refusa
     let wrong = |message: &str| Refusal::new(WRONG_PARAMS, message);
     let name = call.name.and_then(Given::fitting);
     let name = name.ok_or_else(|| wrong("the tool's `name` is missing"))?;
-    if call.arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
+    let arguments = call.arguments.map_or("{}", RawValue::get);
+    if !arguments.starts_with('{') {
         return Err(wrong("`arguments` must be an object"));
     }
-    let arguments: Arguments<'_> = call.arguments.map(members).unwrap_or_default();
     let done = match name.as_str() {
-        PROGRESS => progress(run, &arguments),
-        ASK => ask(run, &arguments),
-        PERMISSION => request_permission(run, &arguments),
-        NOTHING => nothing(run, &arguments),
+        PROGRESS => progress(run, arguments),
+        ASK => ask(run, arguments),
+        PERMISSION => request_permission(run, arguments),
+        NOTHING => nothing(run, arguments),
         TASK => task(run),
         _ => return Err(wrong(&format!("there is no tool `{name}`"))),
     };
     let is_error = done.is_err();
-    let (Ok(text) | Err(text)) = done;
+    let (Ok(text) | Err(ToolError(text))) = done;
     Ok(ToolResult { content: [Content { text, r#type: "text" }], is_error })
 }
 
-/// The arguments of a call. Each may be missing or of another type.
-type Arguments<'a> = BTreeMap<String, &'a RawValue>;
+/// The text for the model: a confirmation, or what was wrong.
+type ToolReply = Result<String, ToolError>;
 
-/// An argument of the type that is expected; `null` counts as missing.
-fn given<'a, T: Deserialize<'a>>(arguments: &Arguments<'a>, name: &str) -> Option<Given<T>> {
-    let raw = arguments.get(name).filter(|raw| raw.get() != "null")?;
-    serde_json::from_str(raw.get()).ok()
+struct ToolError(String);
+
+impl From<OpsError> for ToolError {
+    fn from(error: OpsError) -> Self {
+        Self(ErrorReport::from(&error).one_line())
+    }
 }
 
-/// The text for the model: a confirmation, or what was wrong.
-type ToolReply = Result<String, String>;
+impl From<serde_json::Error> for ToolError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(format!("wrong arguments: {error}"))
+    }
+}
 
-fn progress(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
-    let step = text(arguments, "step")?;
-    let (files, blockers) = (texts(arguments, "files")?, texts(arguments, "blockers")?);
+fn progress(run: &RunFolder, arguments: &str) -> ToolReply {
+    let ProgressReport { step, files, blockers } = serde_json::from_str(arguments)?;
+    let (step, files) = (text("step", &step)?, texts("files", files)?);
+    let blockers = texts("blockers", blockers)?;
     run.report(&AgentReport::Progress { step, files, blockers })?;
     Ok("Noted.".to_owned())
 }
 
-fn ask(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
-    run.report(&AgentReport::NeedsPerson { question: text(arguments, "question")? })?;
+fn ask(run: &RunFolder, arguments: &str) -> ToolReply {
+    let PersonQuestion { question } = serde_json::from_str(arguments)?;
+    run.report(&AgentReport::NeedsPerson { question: text("question", &question)? })?;
     let answer =
         "A person will be asked. End your turn now; you will be started again with the answer.";
     Ok(answer.to_owned())
 }
 
-fn request_permission(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
-    let reason = text(arguments, "reason")?;
-    let one = |name| {
-        let is_given = given::<IgnoredAny>(arguments, name).is_some();
-        is_given.then(|| text(arguments, name)).transpose()
-    };
-    let action = match (one("command")?, one("path")?, one("tool")?) {
-        (Some(command), None, None) => Action::Run(command),
-        (None, Some(path), None) => Action::Write(path),
-        (None, None, Some(tool)) => Action::Use(tool),
-        (_, _, _) => return Err("give exactly one of `command`, `path` and `tool`".to_owned()),
+fn request_permission(run: &RunFolder, arguments: &str) -> ToolReply {
+    let ApprovalRequest { command, path, tool, reason } = serde_json::from_str(arguments)?;
+    let reason = text("reason", &reason)?;
+    let action = match (command, path, tool) {
+        (Some(command), None, None) => Action::Run(text("command", &command)?),
+        (None, Some(path), None) => Action::Write(text("path", &path)?),
+        (None, None, Some(tool)) => Action::Use(text("tool", &tool)?),
+        (_, _, _) => {
+            return Err(ToolError("give exactly one of `command`, `path` and `tool`".to_owned()));
+        }
     };
     Ok(match run.request_permission(&action, &reason)? {
         None => "Continue: it needs no approval, or already has it.".to_owned(),
         Some(question) => format!(
-            "Do not do it now. A person will be asked:\n{question}\nEnd your turn; you will be started again with the answer."
+            "Do not do it now. A person will be asked:\n{question}\n\
+             End your turn; you will be started again with the answer."
         ),
     })
 }
 
-fn nothing(run: &RunFolder, arguments: &Arguments<'_>) -> ToolReply {
-    run.report(&AgentReport::NothingToDo { reason: text(arguments, "reason")? })?;
+fn nothing(run: &RunFolder, arguments: &str) -> ToolReply {
+    let NothingToDo { reason } = serde_json::from_str(arguments)?;
+    run.report(&AgentReport::NothingToDo { reason: text("reason", &reason)? })?;
     Ok("Noted. End your turn now.".to_owned())
 }
 
 fn task(run: &RunFolder) -> ToolReply {
-    match run.task() {
-        Ok(Some(task)) => Ok(format!("# {}\n\n{}", task.title, task.body).trim_end().to_owned()),
-        Ok(None) => Ok("Your prompt contains everything about the task.".to_owned()),
-        Err(error) => Err(format!("failed to read the task: {error}")),
+    Ok(match run.task()? {
+        Some(task) => format!("# {}\n\n{}", task.title, task.body).trim_end().to_owned(),
+        None => "Your prompt contains everything about the task.".to_owned(),
+    })
+}
+
+fn text(name: &str, given: &str) -> Result<String, ToolError> {
+    match given.trim() {
+        "" => Err(ToolError(format!("`{name}` is missing: give a text that is not empty"))),
+        text => bounded(name, text.len()).map(|()| text.to_owned()),
     }
 }
 
-fn text(arguments: &Arguments<'_>, name: &str) -> Result<String, String> {
-    let text: Option<String> = given(arguments, name).and_then(Given::fitting);
-    let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| format!("`{name}` is missing: give a text that is not empty"))?;
-    bounded(name, text.to_owned())
+fn texts(name: &str, TextList(items): TextList) -> Result<Vec<String>, ToolError> {
+    if items.len() > REPORT_ITEMS {
+        return Err(ToolError(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts")));
+    }
+    bounded(name, items.iter().map(String::len).sum()).map(|()| items)
 }
 
-fn texts(arguments: &Arguments<'_>, name: &str) -> Result<Vec<String>, String> {
-    let items: Vec<Given<String>> = match given(arguments, name) {
-        None => return Ok(Vec::new()),
-        Some(Given::Fits(items)) if Vec::len(&items) <= REPORT_ITEMS => items,
-        Some(Given::Fits(_) | Given::Wrong(_)) => {
-            return Err(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts"));
-        }
-    };
-    let item = |item: Given<String>| {
-        let text = item.fitting().ok_or_else(|| format!("`{name}` must be a list of texts"))?;
-        bounded(name, text)
-    };
-    let items = items.into_iter().map(item).collect::<Result<Vec<_>, _>>()?;
-    let bytes: usize = items.iter().map(String::len).sum();
-    if bytes > REPORT_TEXT_BYTES { Err(too_large(name)) } else { Ok(items) }
-}
-
-fn bounded(name: &str, text: String) -> Result<String, String> {
-    if text.len() > REPORT_TEXT_BYTES { Err(too_large(name)) } else { Ok(text) }
-}
-
-fn too_large(name: &str) -> String {
-    format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes; shorten it")
+fn bounded(name: &str, bytes: usize) -> Result<(), ToolError> {
+    if bytes <= REPORT_TEXT_BYTES {
+        return Ok(());
+    }
+    Err(ToolError(format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes; shorten it")))
 }

@@ -14,6 +14,7 @@ pub mod policy;
 pub mod principal;
 pub mod projects;
 pub mod prompts;
+pub mod reports;
 pub mod runs;
 mod session;
 pub mod shutdown;

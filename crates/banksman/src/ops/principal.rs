@@ -89,6 +89,7 @@ operations! {
     ImportTasks    "import tasks"                           All    None   None All
     MoveTask       "move this task"                         All    All    Own  All
     AskPermission  "ask for permission on this task"        All    All    Own  All
+    ReportRun      "report on this run"                     All    None   Own  All
     AnswerDecision "answer decisions"                       All    None   None None
     FollowUp       "carry out what follows from events"     All    All    None All
     RunAgents      "start, stop, pause or limit agents"     All    None   None All

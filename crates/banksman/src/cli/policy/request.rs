@@ -13,8 +13,8 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize_lines;
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::config::{EnvVars, Environment};
-use crate::mcp::RunFolder;
 use crate::ops::policy::{self, PermissionResult};
+use crate::ops::reports::RunFolder;
 
 /// Request a permission before an action
 ///
@@ -48,9 +48,9 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit> {
     if let Some(folder) = environment.get(EnvVars::RUN_FOLDER)
         && args.task.is_none_or(|task| Some(task) == own)
     {
-        let run = RunFolder::open(Path::new(folder), run.as_deref())?;
-        let asked = run.request_permission(&action, &args.why);
-        return said(context, asked.map_err(|message| Failure::input(message, ""))?.as_deref());
+        let token = environment.token_hash();
+        let run = RunFolder::open(Path::new(folder), run.as_deref(), token.as_deref())?;
+        return said(context, run.request_permission(&action, &args.why)?.as_deref());
     }
     let hint = "name it with --task; inside a run it is the run's task";
     let task = args.task.ok_or_else(|| Failure::argument("no task given", hint))?;

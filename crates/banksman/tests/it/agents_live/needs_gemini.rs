@@ -51,7 +51,9 @@ pub(super) const WITH_TOOLS: Agent = Agent {
         let setup = setup(program, server, home);
         let tools = json!({
             "command": env!("CARGO_BIN_EXE_banksman"), "args": ["mcp"], "trust": true,
-            "env": { "BANKSMAN_RUN_FOLDER": "$BANKSMAN_RUN_FOLDER" },
+            "env": {
+                "BANKSMAN_RUN_FOLDER": "$BANKSMAN_RUN_FOLDER", "BANKSMAN_TOKEN": "$BANKSMAN_TOKEN",
+            },
         });
         let settings = json!({
             "security": { "auth": { "selectedType": "gemini-api-key" } },

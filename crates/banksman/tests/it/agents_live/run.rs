@@ -26,6 +26,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::mcp::session::{TOKEN, write_job_spec};
+
 /// 2026-01-01, in milliseconds: before every reset time that a scenario tells.
 const NOW: time::Instant = time::Instant(1_767_225_600_000);
 const LINE_BYTES: u64 = 4 * 1024 * 1024;
@@ -57,9 +59,10 @@ pub(super) struct Site {
 impl Site {
     pub(super) fn new() -> Self {
         let site = Self { folder: TempDir::with_prefix("banksman-live-").unwrap() };
-        for name in ["home", "repo", "run", "tmp"] {
+        for name in ["home", "repo", "r1.1", "tmp"] {
             fs::create_dir(site.path(name)).unwrap();
         }
+        write_job_spec(&site.path("r1.1"));
         let made = Command::new("git").args(["init", "--quiet"]).arg(site.repo()).status().unwrap();
         assert!(made.success());
         site
@@ -78,7 +81,7 @@ impl Site {
     }
 
     fn run(&self) -> String {
-        self.path("run").to_str().expect("temporary folders have plain names").to_owned()
+        self.path("r1.1").to_str().expect("temporary folders have plain names").to_owned()
     }
 
     /// The tools of this run, as every agent of ours gets them.
@@ -87,12 +90,15 @@ impl Site {
             name: "banksman".to_owned(),
             command: env!("CARGO_BIN_EXE_banksman").to_owned(),
             args: vec!["mcp".to_owned()],
-            env: BTreeMap::from([("BANKSMAN_RUN_FOLDER".to_owned(), self.run())]),
+            env: BTreeMap::from([
+                ("BANKSMAN_RUN_FOLDER".to_owned(), self.run()),
+                ("BANKSMAN_TOKEN".to_owned(), TOKEN.to_owned()),
+            ]),
         }
     }
 
     pub(super) fn told(&self) -> Vec<AgentReport> {
-        let text = fs::read_to_string(self.path("run").join("reports.jsonl")).unwrap_or_default();
+        let text = fs::read_to_string(self.path("r1.1").join("reports.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -105,7 +111,7 @@ impl Site {
         let launch = launch(setup, ask);
         let run = self.run();
         for (name, content) in &launch.files {
-            fs::write(self.path("run").join(name), content).unwrap();
+            fs::write(self.path("r1.1").join(name), content).unwrap();
         }
         let mut child = self.command(&launch, &run).spawn().unwrap();
         let pid = Pid::from_child(&child);
@@ -136,7 +142,7 @@ impl Site {
         command.env("PATH", env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("TMPDIR", self.path("tmp"));
         command.env("LANG", "C.UTF-8").env("TZ", "UTC").env("TERM", "dumb");
-        command.env("BANKSMAN_RUN_FOLDER", run);
+        command.env("BANKSMAN_RUN_FOLDER", run).env("BANKSMAN_TOKEN", TOKEN);
         command.envs(launch.env.iter().map(|(name, value)| (name, fill(value))));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -1,6 +1,7 @@
-//! What an agent's run may do: every command, tried with the token of a run.
+//! Who may do what: every command, tried as every kind of caller, against the table.
 
-use banksman::ops::principal::{Access, Operation, Principal, RunCaller};
+use banksman::ops::principal::Operation::{self, *};
+use banksman::ops::principal::{Access, Principal, RunCaller};
 use banksman::store::Store;
 use banksman::store::conn::{Options, Target};
 use banksman_core::ids::{RunId, TaskId};
@@ -15,99 +16,93 @@ use crate::store::acts::claim_first;
 
 const TOKEN: &str = "the-token-of-r1.1";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Allowed {
-    /// On the run's own task; refused on any other. `ID` stands for the task.
-    OwnTask,
-    Never,
-    /// It touches no store.
-    Always,
-}
-use Allowed::{Always, Never, OwnTask};
-
-/// Every command that does something, with arguments that would let a person do it.
-const COMMANDS: &[(&str, &[&str], Allowed)] = &[
-    ("demo", &[], Never),
-    ("init", &[], Never),
-    ("add", &["more"], Never),
-    ("list", &[], Never),
-    ("show", &["ID"], OwnTask),
-    ("move", &["ID", "cancelled", "--set", "reason=x"], OwnTask),
-    ("history", &["ID"], OwnTask),
-    ("why", &["ID"], OwnTask),
-    ("status", &[], Never),
-    ("log", &["ID"], OwnTask),
-    ("attach", &["ID"], OwnTask),
-    ("up", &[], Never),
-    ("down", &["--agents"], Never),
-    ("pulse", &[], Never),
-    ("pause", &[], Never),
-    ("resume", &[], Never),
-    ("retry", &["ID"], OwnTask),
-    ("unblock", &["ID"], OwnTask),
-    ("cancel", &["ID", "no"], OwnTask),
-    ("escalate", &["ID", "help"], OwnTask),
-    ("decisions", &[], Never),
-    ("decisions show", &["ID"], Never),
-    ("decisions approve", &["ID"], Never),
-    ("decisions allow", &["ID"], Never),
-    ("decisions resume", &["ID"], Never),
-    ("decisions changes", &["ID", "no"], Never),
-    ("decisions back", &["ID"], Never),
-    ("decisions backburner", &["ID"], Never),
-    ("decisions cancel", &["ID", "no"], Never),
-    ("decisions merge", &["ID"], Never),
-    ("decisions answer", &["ID", "approve"], Never),
-    ("decisions snooze", &["ID", "1h"], Never),
-    ("decisions undo", &[], Never),
+/// Every command, with arguments that would let a person do it, and the operation of the table that
+/// it needs; none for what touches no store and no agent. `ID` stands for a task.
+const COMMANDS: &[(&str, &[&str], Option<Operation>)] = &[
+    ("demo", &[], Some(RunAgents)),
+    ("init", &[], Some(SetUpProject)),
+    ("add", &["more"], Some(AddTasks)),
+    ("list", &[], Some(ReadStore)),
+    ("show", &["ID"], Some(ReadTask)),
+    ("move", &["ID", "cancelled", "--set", "reason=x"], Some(MoveTask)),
+    ("history", &["ID"], Some(ReadTask)),
+    ("why", &["ID"], Some(ReadTask)),
+    ("status", &[], Some(ReadStore)),
+    ("log", &["ID"], Some(ReadTask)),
+    ("attach", &["ID"], Some(ReadTask)),
+    ("up", &[], Some(RunAgents)),
+    ("down", &["--agents"], Some(RunAgents)),
+    ("pulse", &[], Some(RunAgents)),
+    ("pause", &[], Some(RunAgents)),
+    ("resume", &[], Some(RunAgents)),
+    ("retry", &["ID"], Some(MoveTask)),
+    ("unblock", &["ID"], Some(MoveTask)),
+    ("cancel", &["ID", "no"], Some(MoveTask)),
+    ("escalate", &["ID", "help"], Some(MoveTask)),
+    ("decisions", &[], Some(ReadStore)),
+    ("decisions show", &["ID"], Some(ReadStore)),
+    ("decisions approve", &["ID"], Some(AnswerDecision)),
+    ("decisions allow", &["ID"], Some(AnswerDecision)),
+    ("decisions resume", &["ID"], Some(AnswerDecision)),
+    ("decisions changes", &["ID", "no"], Some(AnswerDecision)),
+    ("decisions back", &["ID"], Some(AnswerDecision)),
+    ("decisions backburner", &["ID"], Some(AnswerDecision)),
+    ("decisions cancel", &["ID", "no"], Some(AnswerDecision)),
+    ("decisions merge", &["ID"], Some(AnswerDecision)),
+    ("decisions answer", &["ID", "approve"], Some(AnswerDecision)),
+    ("decisions snooze", &["ID", "1h"], Some(AnswerDecision)),
+    ("decisions undo", &[], Some(AnswerDecision)),
     // Without a terminal it says so first.
-    ("decisions triage", &[], Always),
-    ("daily", &["--print"], Never),
-    ("policy show", &[], Always),
-    ("policy lint", &[], Always),
-    ("policy test", &["ls"], Always),
-    ("policy request", &["rm -rf /", "--task", "ID"], OwnTask),
-    ("policy allow", &["ID"], Never),
-    ("batch create", &["b"], Never),
-    ("batch set", &["b"], Never),
-    ("batch list", &[], Never),
-    ("batch pause", &["b"], Never),
-    ("batch resume", &["b"], Never),
-    ("workers", &["--forget", "n"], Never),
-    ("accounts list", &[], Never),
-    ("accounts resume", &["a"], Never),
-    ("changes", &[], Never),
-    ("check", &[], Never),
-    ("lifecycle list", &[], Always),
-    ("lifecycle show", &["autonomous"], Always),
-    ("lifecycle lint", &[], Always),
-    ("lifecycle graph", &["--task", "ID"], OwnTask),
-    ("workflow lint", &["w.yaml"], Always),
-    ("workflow simulate", &["w.yaml"], Always),
-    ("workflow run", &["w.yaml"], Never),
-    ("workflow status", &[], Never),
-    ("workflow next", &[], Never),
-    ("workflow report", &["ID", "done"], OwnTask),
-    ("workflow graph", &[], Never),
-    ("workflow schema", &[], Always),
-    ("prompts list", &[], Always),
-    ("prompts show", &["work"], Always),
-    ("prompts lint", &[], Always),
-    ("prompts render", &["ID"], Never),
-    ("audit verify", &[], Never),
-    ("audit export", &["ID"], OwnTask),
-    ("import", &["/dev/null"], Never),
-    ("export", &[], Never),
-    ("agents read", &["claude", "/dev/null"], Always),
-    ("config get", &["store"], Always),
-    ("config list", &[], Always),
-    ("config path", &[], Always),
-    ("completion", &["bash"], Always),
-    ("man", &[], Always),
-    ("help", &[], Always),
-    ("version", &[], Always),
-    ("mcp", &[], Always),
-    ("acp-client", &[], Always),
+    ("decisions triage", &[], None),
+    ("daily", &["--print"], Some(ReadStore)),
+    ("daily", &[], Some(AnswerDecision)),
+    ("policy show", &[], None),
+    ("policy lint", &[], None),
+    ("policy test", &["ls"], None),
+    ("policy request", &["rm -rf /", "--task", "ID"], Some(AskPermission)),
+    ("policy allow", &["ID"], Some(AnswerDecision)),
+    ("batch create", &["b"], Some(RunAgents)),
+    ("batch set", &["b"], Some(RunAgents)),
+    ("batch list", &[], Some(ReadStore)),
+    ("batch pause", &["b"], Some(RunAgents)),
+    ("batch resume", &["b"], Some(RunAgents)),
+    ("workers", &["--forget", "n"], Some(RunAgents)),
+    ("workers", &[], Some(ReadStore)),
+    ("accounts list", &[], Some(ReadStore)),
+    ("accounts resume", &["a"], Some(RunAgents)),
+    ("changes", &[], Some(ReadStore)),
+    ("check", &[], Some(ReadStore)),
+    ("lifecycle list", &[], None),
+    ("lifecycle show", &["autonomous"], None),
+    ("lifecycle lint", &[], None),
+    ("lifecycle graph", &["--task", "ID"], Some(ReadTask)),
+    ("workflow lint", &["w.yaml"], None),
+    ("workflow simulate", &["w.yaml"], None),
+    ("workflow run", &["w.yaml", "--detach"], Some(AddTasks)),
+    ("workflow status", &[], Some(ReadStore)),
+    ("workflow next", &[], Some(ReadStore)),
+    ("workflow report", &["ID", "done"], Some(MoveTask)),
+    ("workflow graph", &[], Some(ReadStore)),
+    ("workflow schema", &[], None),
+    ("prompts list", &[], None),
+    ("prompts show", &["work"], None),
+    ("prompts lint", &[], None),
+    ("prompts render", &["ID"], Some(RunAgents)),
+    ("audit verify", &[], Some(ReadStore)),
+    ("audit export", &["ID"], Some(ReadTask)),
+    ("audit export", &[], Some(ReadStore)),
+    ("import", &["/dev/null"], Some(ImportTasks)),
+    ("export", &[], Some(ReadStore)),
+    ("agents read", &["claude", "/dev/null"], None),
+    ("config get", &["store"], None),
+    ("config list", &[], None),
+    ("config path", &[], None),
+    ("completion", &["bash"], None),
+    ("man", &[], None),
+    ("help", &[], None),
+    ("version", &[], None),
+    ("mcp", &[], None),
+    ("acp-client", &[], None),
 ];
 
 /// Two tasks; t1 is worked on by r1.1, whose token is known.
@@ -124,36 +119,89 @@ fn with_run() -> Sandbox {
     sandbox
 }
 
-fn in_run(sandbox: &Sandbox, command: &str, args: &[&str], task: &str) -> Ran {
-    let words = command
-        .split(' ')
-        .chain(args.iter().map(|arg| arg.strip_prefix("ID").map_or(*arg, |_| task)));
+/// What tells the program who is calling.
+type Identity = (&'static str, &'static str);
+const OWN_TOKEN: Identity = ("BANKSMAN_TOKEN", TOKEN);
+
+fn run_as(sandbox: &Sandbox, who: Option<Identity>, words: &[&str], task: &str) -> Ran {
+    let words = words.iter().map(|word| if *word == "ID" { task } else { *word });
     let mut command = sandbox.command(&words.collect::<Vec<_>>());
-    sandbox.finish(command.env("BANKSMAN_TOKEN", TOKEN).output().unwrap())
+    command.envs(who);
+    sandbox.finish(command.output().unwrap())
 }
 
+fn in_run(sandbox: &Sandbox, command: &str, args: &[&str], task: &str) -> Ran {
+    run_as(sandbox, Some(OWN_TOKEN), &[&[command], args].concat(), task)
+}
+
+/// Refused by the table, and not by a lifecycle.
 fn is_refused(ran: &Ran) -> bool {
     let said = format!("{}{}", ran.stdout, ran.stderr);
-    said.contains("BM-E011")
-        && (said.contains("run of t1 may not") || said.contains("an agent's run"))
+    said.contains("(BM-E011)") && !said.contains("refused (BM-E011)")
 }
 
-#[test]
-fn a_run_may_do_nothing_but_on_its_own_task() {
+/// Tries every command as one caller, on its own task and on another one, against the table.
+fn check_commands(principal: &Principal, who: Option<Identity>) {
     let sandbox = with_run();
     let workflow = "workflow: { id: w, name: W }\nsteps:\n  - { id: a, name: A, agent: { type: implementor }, outputs: [a] }\n";
     sandbox.file("w.yaml", workflow);
     let before = sandbox.ok(&["history", "t2", "--json"]);
-    for (command, args, allowed) in COMMANDS {
-        let ran = in_run(&sandbox, command, args, "t2");
-        assert_eq!(is_refused(&ran), *allowed != Always, "{command} on t2: {ran}");
+    let is_run = matches!(principal, Principal::Run(_));
+    for (command, args, operation) in COMMANDS {
+        let words: Vec<&str> = command.split(' ').chain(args.iter().copied()).collect();
+        for task in [TaskId(2), TaskId(1)] {
+            let about = args.contains(&"ID").then_some(task);
+            let is_forbidden = operation.is_some_and(|it| principal.may(it, about).is_err());
+            // Both would work on and on. The demo has a store of its own and acts as a person on it.
+            let is_endless = match *command {
+                "up" => !is_forbidden,
+                "demo" => !is_run,
+                _ => false,
+            };
+            if is_endless {
+                continue;
+            }
+            let ran = run_as(&sandbox, who, &words, &task.to_string());
+            assert_eq!(is_refused(&ran), is_forbidden, "{who:?} {words:?} {task}: {ran}");
+        }
     }
-    assert_eq!(sandbox.ok(&["history", "t2", "--json"]), before, "nothing was changed");
-    assert_eq!(sandbox.ok(&["list", "-q"]), "t2\nt1\n", "nothing was added");
-    for (command, args, allowed) in COMMANDS {
-        let ran = in_run(&sandbox, command, args, "t1");
-        assert_eq!(is_refused(&ran), *allowed == Never, "{command} on t1: {ran}");
+    if is_run {
+        assert_eq!(sandbox.ok(&["history", "t2", "--json"]), before, "nothing was changed");
+        assert_eq!(sandbox.ok(&["list", "-q"]), "t2\nt1\n", "nothing was added");
     }
+}
+
+fn run_of(own: Option<RunId>) -> Principal {
+    let actor = "agent:w1".parse().unwrap();
+    Principal::Run(RunCaller { own, name: None, actor })
+}
+
+const OWN: RunId = RunId { task: TaskId(1), epoch: 1 };
+
+#[test]
+fn a_person_is_tried_with_every_command() {
+    check_commands(&Principal::Person(Actor::human("kim")), None);
+}
+
+#[test]
+fn a_worker_is_tried_with_every_command() {
+    let actor = "worker:ada".parse().unwrap();
+    check_commands(&Principal::Worker(actor), Some(("BANKSMAN_ACTOR", "worker:ada")));
+}
+
+#[test]
+fn a_run_is_tried_with_every_command() {
+    check_commands(&run_of(Some(OWN)), Some(OWN_TOKEN));
+}
+
+#[test]
+fn a_run_with_a_junk_token_is_tried_with_every_command() {
+    check_commands(&run_of(None), Some(("BANKSMAN_TOKEN", "junk")));
+}
+
+#[test]
+fn a_run_without_a_token_is_tried_with_every_command() {
+    check_commands(&run_of(None), Some(("BANKSMAN_RUN", "r1.1:4711")));
 }
 
 /// A command that is missing above would be untested.
@@ -175,26 +223,19 @@ fn every_command_is_tried() {
 /// its own task.
 #[test]
 fn every_operation_has_an_answer_for_every_caller() {
-    let actor = |text: &str| text.parse::<Actor>().unwrap();
-    let own = RunId { task: TaskId(1), epoch: 1 };
-    let run = |own| Principal::Run(RunCaller { own, name: None, actor: actor("agent:w1") });
+    let own = OWN;
     let callers = [
-        Principal::Person(actor("human:kim")),
-        Principal::Worker(actor("worker:ada")),
+        Principal::Person(Actor::human("kim")),
+        Principal::Worker("worker:ada".parse().unwrap()),
         Principal::System,
-        run(Some(own)),
-        run(None),
+        run_of(Some(own)),
+        run_of(None),
     ];
     for operation in Operation::ALL {
         let all = |caller: &Principal| caller.may(*operation, Some(TaskId(2))).is_ok();
         let may: Vec<bool> = callers.iter().map(all).collect();
         assert!(may[0], "a person may {}", operation.what());
-        assert_eq!(
-            may[2],
-            *operation != Operation::AnswerDecision,
-            "the system: {}",
-            operation.what()
-        );
+        assert_eq!(may[2], *operation != AnswerDecision, "the system: {}", operation.what());
         assert!(!may[3] && !may[4], "a run may {} of others", operation.what());
         let is_own = operation.access(&callers[3]) == Access::Own;
         assert_eq!(callers[3].may(*operation, Some(own.task)).is_ok(), is_own);

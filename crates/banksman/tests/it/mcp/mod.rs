@@ -1,5 +1,5 @@
 //! `banksman mcp` over pipes, as an agent uses it.
 
-mod session;
+pub(crate) mod session;
 mod talking;
 mod telling;

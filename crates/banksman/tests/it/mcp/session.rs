@@ -2,11 +2,40 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use banksman::exec::keeper::JobFolder;
 use banksman_core::receipt::AgentReport;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::keeper::world::plan;
+
+pub(crate) const TOKEN: &str = "the-token-of-r1.1";
+
+/// Makes a folder that of a run with the token.
+pub(crate) fn write_job_spec(folder: &Path) {
+    let mut spec = plan("r1.1", "");
+    spec.env.insert("BANKSMAN_TOKEN".to_owned(), TOKEN.to_owned());
+    JobFolder::new(folder.to_owned()).write_spec(&spec).unwrap();
+}
+
+/// The folder of r1.1.
+pub(super) struct RunDir(TempDir);
+
+impl RunDir {
+    pub(super) fn new() -> Self {
+        let run = Self(TempDir::new().unwrap());
+        fs::create_dir(run.path()).unwrap();
+        write_job_spec(&run.path());
+        run
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("r1.1")
+    }
+}
 
 /// A running server; it is ended by closing its input.
 pub(super) struct Session {
@@ -16,16 +45,22 @@ pub(super) struct Session {
     next_id: u64,
 }
 
-pub(super) fn command(folder: &Path) -> Command {
+pub(super) fn command(folder: impl AsRef<Path>) -> Command {
+    let folder = folder.as_ref();
     let mut command = Command::new(env!("CARGO_BIN_EXE_banksman"));
     command.arg("mcp").env_clear().env("BANKSMAN_RUN_FOLDER", folder).current_dir(folder);
+    command.env("BANKSMAN_TOKEN", TOKEN);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 impl Session {
-    pub(super) fn start(folder: &Path) -> Self {
-        let mut child = command(folder).spawn().unwrap();
+    pub(super) fn start(folder: impl AsRef<Path>) -> Self {
+        Self::of(&mut command(folder))
+    }
+
+    pub(super) fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, input, output, next_id: 1 }
@@ -52,6 +87,13 @@ impl Session {
         answer
     }
 
+    /// The names of all tools.
+    pub(super) fn tools(&mut self) -> Vec<String> {
+        let answer = self.request("tools/list", &json!({}));
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The text of a tool's result, and whether it is an error.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> (String, bool) {
         let params = json!({ "name": tool, "arguments": arguments });
@@ -72,7 +114,7 @@ impl Session {
     }
 }
 
-pub(super) fn reports(folder: &Path) -> Vec<AgentReport> {
-    let text = fs::read_to_string(folder.join("reports.jsonl")).unwrap_or_default();
+pub(super) fn reports(folder: impl AsRef<Path>) -> Vec<AgentReport> {
+    let text = fs::read_to_string(folder.as_ref().join("reports.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -4,12 +4,11 @@ use std::fs;
 
 use banksman_core::limits::{TOOL_BATCH, TOOL_MESSAGE_BYTES};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::session::{Session, command};
+use super::session::{RunDir, Session, command};
 
 fn with_session(test: impl FnOnce(&mut Session)) {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     test(&mut session);
     session.close();
@@ -60,6 +59,7 @@ fn the_tools_are_listed_with_their_arguments() {
         for tool in tools {
             assert_eq!(tool["inputSchema"]["type"], "object");
             assert!(tool["description"].as_str().unwrap().len() > 20);
+            assert_eq!(tool["_meta"], json!({ "anthropic/alwaysLoad": true }));
         }
     });
 }
@@ -140,7 +140,7 @@ fn a_batch_is_answered_as_one() {
 
 #[test]
 fn a_last_line_without_an_end_is_answered() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut child = command(folder.path()).spawn().unwrap();
     let line = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), line).unwrap();
@@ -151,7 +151,7 @@ fn a_last_line_without_an_end_is_answered() {
 
 #[test]
 fn without_a_run_it_says_so() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let missing = command(folder.path()).env_remove("BANKSMAN_RUN_FOLDER").output().unwrap();
     let text = String::from_utf8(missing.stderr).unwrap();
     assert!(text.contains("BANKSMAN_RUN_FOLDER is not set"), "{text}");
@@ -165,10 +165,8 @@ fn without_a_run_it_says_so() {
 
 #[test]
 fn the_folder_of_another_run_is_not_served() {
-    let folder = TempDir::new().unwrap();
-    let own = folder.path().join("r1.1");
-    fs::create_dir(&own).unwrap();
-    let status = |run: &str| command(&own).env("BANKSMAN_RUN", run).output().unwrap();
+    let folder = RunDir::new();
+    let status = |run: &str| command(folder.path()).env("BANKSMAN_RUN", run).output().unwrap();
     assert!(status("r1.1:4711").status.success());
     let other = status("r2.1:4712");
     assert_eq!(other.status.code(), Some(1));

@@ -8,13 +8,12 @@ use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES, REPORTS, REPORTS_KE
 use banksman_core::policy::{self, Action, PermissionRequest, PolicyGuard, Rank};
 use banksman_core::receipt::AgentReport;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::session::{Session, reports};
+use super::session::{RunDir, Session, command, reports};
 
 #[test]
 fn each_report_is_one_line_in_the_folder() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     let said = [
         session.call("report_progress", &json!({ "step": "read\nthe code" })),
@@ -46,7 +45,7 @@ fn each_report_is_one_line_in_the_folder() {
 
 #[test]
 fn the_task_is_read_from_the_folder() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     let (text, is_error) = session.call("task", &Value::Null);
     assert!(!is_error && text.contains("prompt"), "{text}");
@@ -64,22 +63,22 @@ fn the_task_is_read_from_the_folder() {
 
 #[test]
 fn wrong_arguments_reach_the_model_and_wrong_calls_the_client() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     let long = "x".repeat(REPORT_TEXT_BYTES + 1);
     let many = vec!["f"; REPORT_ITEMS + 1];
     let heavy = vec!["f".repeat(REPORT_TEXT_BYTES / 4); 5];
     for (tool, arguments, word) in [
-        ("report_progress", json!({}), "`step` is missing"),
-        ("report_progress", json!({ "step": 7 }), "`step` is missing"),
+        ("report_progress", json!({}), "missing field `step`"),
+        ("report_progress", json!({ "step": 7 }), "expected a string"),
         ("report_progress", json!({ "step": " \n" }), "`step` is missing"),
         ("report_progress", json!({ "step": long }), "`step` is too large"),
-        ("report_progress", json!({ "step": "a", "files": "b" }), "`files` must be a list"),
-        ("report_progress", json!({ "step": "a", "files": [1] }), "`files` must be a list"),
+        ("report_progress", json!({ "step": "a", "files": 1 }), "expected a list of texts"),
+        ("report_progress", json!({ "step": "a", "files": [1] }), "expected a list of texts"),
         ("report_progress", json!({ "step": "a", "blockers": many }), "`blockers` must be a list"),
         ("report_progress", json!({ "step": "a", "files": heavy }), "`files` is too large"),
-        ("ask_person", json!({ "questions": "a" }), "`question` is missing"),
-        ("nothing_to_do", Value::Null, "`reason` is missing"),
+        ("ask_person", json!({ "questions": "a" }), "unknown field `questions`"),
+        ("nothing_to_do", Value::Null, "missing field `reason`"),
     ] {
         let (text, is_error) = session.call(tool, &arguments);
         assert!(is_error && text.contains(word), "{tool} {arguments}: {text}");
@@ -96,9 +95,62 @@ fn wrong_arguments_reach_the_model_and_wrong_calls_the_client() {
     assert_eq!(reports(folder.path()), []);
 }
 
+/// Models send a list as a text, or as the JSON of one.
+#[test]
+fn a_list_may_be_sent_as_a_text() {
+    let folder = RunDir::new();
+    let mut session = Session::start(folder.path());
+    for files in [json!(["a", "b"]), json!("[\"a\", \"b\"]"), json!("a, b"), Value::Null] {
+        let (text, is_error) =
+            session.call("report_progress", &json!({ "step": "x", "files": files }));
+        assert!(!is_error, "{text}");
+    }
+    session.close();
+    let files = reports(folder.path()).into_iter().map(|report| match report {
+        AgentReport::Progress { files, .. } => files.join("|"),
+        AgentReport::NeedsPerson { .. } | AgentReport::NothingToDo { .. } => panic!("{report:?}"),
+    });
+    assert_eq!(files.collect::<Vec<_>>(), ["a|b", "a|b", "a, b", ""]);
+}
+
+/// Nobody but the run itself, whose token is in its job spec, uses its tools.
+#[test]
+fn no_tool_works_without_the_token_of_the_run() {
+    let folder = RunDir::new();
+    let arguments = |tool: &str| match tool {
+        "report_progress" => json!({ "step": "injected" }),
+        "ask_person" => json!({ "question": "injected" }),
+        "request_approval" => json!({ "command": "npm publish", "reason": "injected" }),
+        "nothing_to_do" => json!({ "reason": "injected" }),
+        "task" => json!({}),
+        unknown => panic!("{unknown} is not tried"),
+    };
+    let mut own = Session::start(folder.path());
+    let tools = own.tools();
+    for token in [Some("junk"), None] {
+        let mut server = command(folder.path());
+        match token {
+            Some(token) => server.env("BANKSMAN_TOKEN", token),
+            None => server.env_remove("BANKSMAN_TOKEN"),
+        };
+        let mut other = Session::of(&mut server);
+        for tool in &tools {
+            let (text, is_error) = other.call(tool, &arguments(tool));
+            assert!(is_error && text.contains("an agent's run may not"), "{tool}: {text}");
+        }
+        other.close();
+    }
+    assert_eq!(reports(folder.path()), []);
+    for tool in &tools {
+        let (text, is_error) = own.call(tool, &arguments(tool));
+        assert!(!is_error, "{tool}: {text}");
+    }
+    own.close();
+}
+
 #[test]
 fn a_chatty_agent_is_stopped_and_may_still_ask() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     let step = json!({ "step": "again" });
     let taken = (0..REPORTS).take_while(|_| !session.call("report_progress", &step).1).count();
@@ -114,7 +166,7 @@ fn a_chatty_agent_is_stopped_and_may_still_ask() {
 
 #[test]
 fn large_reports_are_bounded_together() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let mut session = Session::start(folder.path());
     let step = json!({ "step": "x".repeat(REPORT_TEXT_BYTES) });
     let taken = (0..REPORTS).take_while(|_| !session.call("report_progress", &step).1).count();
@@ -127,7 +179,7 @@ fn large_reports_are_bounded_together() {
 fn several_servers_do_not_mix_their_lines() {
     const SERVERS: usize = 4;
     const EACH: usize = 50;
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let write = |server: usize| {
         let mut session = Session::start(folder.path());
         for number in 0..EACH {
@@ -148,7 +200,7 @@ fn several_servers_do_not_mix_their_lines() {
 
 #[test]
 fn leave_is_asked_for_by_the_policy_of_the_run() {
-    let folder = TempDir::new().unwrap();
+    let folder = RunDir::new();
     let guard = PolicyGuard {
         policy: policy::builtin(),
         rank: Rank::Specialist,

@@ -64,7 +64,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    ("mcp", &[CORE, "ops", "config"]),
+    ("mcp", &[CORE, "ops", "api::report"]),
     ("web", &["api"]),
     ("tui", &["api"]),
     (
