@@ -59,8 +59,8 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit> {
         || Document::new(&day, path.display().to_string(), &refreshed, Some(written)),
         || format!("{}\n", sanitize(&path.display().to_string())),
     )?;
-    for (_, line) in note::lines(&refreshed.reports) {
-        context.out.say(&sanitize(&line));
+    for (id, outcome) in &refreshed.reports {
+        context.out.say(&sanitize(&note::line(*id, outcome)));
     }
     let is_refused = |report: &EntryOutcome| matches!(report, EntryOutcome::Refused(_));
     let any_refused = refreshed.reports.values().any(is_refused);

@@ -35,7 +35,7 @@ use crate::ops::daily::note::DailyNote;
 use crate::ops::error_report::{Code, ErrorReport, Hint};
 use crate::ops::runs::{open_window, window_host};
 use crate::ops::{OpsError, Session};
-use crate::store::notices::{Channel, NewNotice, Notice, NoticeKind};
+use crate::store::notices::{Channel, Notice};
 use crate::store::{Store, StoreError};
 
 pub(super) use crate::engine::{PreviewRequest, PromptPreview};
@@ -51,8 +51,6 @@ const MAX_SLEEP_WITH_OTHER_KEEPERS: Duration = Duration::from_secs(5);
 const MAX_SLEEP_INTERACTIVE: Duration = Duration::from_secs(1);
 /// How often leftover worktrees are removed.
 const SWEEP_INTERVAL: Span = Span(60 * 60_000);
-/// How long the same message about the daily note is not repeated.
-const SAME_NOTE: Span = Span(24 * 60 * 60_000);
 /// How long a start waits for an `up` that is exiting: one second.
 const LOCK_TRIES: u32 = 20;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -254,12 +252,12 @@ fn turn(
 ) -> Result<(TurnReport, Vec<Notice>)> {
     let store = &runtime.store;
     // Before the turn, so that the turn carries them out.
-    let before = note.map(|note| apply_note_answers(note, store, now)).transpose()?.flatten();
+    let before = note.map(|note| note.update(now)).transpose()?.flatten();
     let mut pulse = runtime.engine().pulse(now)?;
     let mut notices = store.take_notices(Channel::Terminal, pulse.at)?;
     let Some(note) = note else { return Ok((pulse, notices)) };
     let is_idle = is_quiet(&pulse, &notices) && pulse.timers + pulse.effects == 0;
-    let after = if is_idle { None } else { apply_note_answers(note, store, now)? };
+    let after = if is_idle { None } else { note.update(now)? };
     pulse.watched.push(note.folder().to_owned());
     let again = before.into_iter().chain(after).map(|span| pulse.at.plus(span));
     pulse.next = pulse.next.into_iter().chain(again).min();
@@ -287,18 +285,6 @@ fn delivered(
         store.notices_sent(Channel::Terminal, notices, sent, now)?;
     }
     Ok(())
-}
-
-/// Applies the answers in the daily note, writes the notices about them at once, and returns after
-/// what time the note is read again. The same message is told once a day.
-fn apply_note_answers(note: &DailyNote, store: &Store, now: Instant) -> Result<Option<Span>> {
-    let update = note.update(now);
-    for (urgent, text) in update.notices {
-        let at = store.now(now)?;
-        let notice = NewNotice::new(NoticeKind::DailyNote, None, text);
-        store.notice(NewNotice { urgent, ..notice }.once_per(SAME_NOTE, "daily-note", at), at)?;
-    }
-    Ok(update.retry_after)
 }
 
 /// Why `drive` returned.
@@ -562,6 +548,7 @@ pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::notices::NoticeKind;
 
     #[test]
     fn a_notice_is_one_line() {

@@ -2,7 +2,8 @@
 //! Text in, text out; `note` reads and writes the file.
 //!
 //! Reading the same text twice answers once: each answer has a key that is made of what was
-//! written. What cannot be carried out is told beside its entry and changes nothing.
+//! written. What cannot be carried out is told beside its entry and changes nothing. The notice about
+//! an answer is committed with it.
 
 mod gather;
 pub mod note;
@@ -13,7 +14,7 @@ use banksman_core::daily::{self, EntryOutcome, NoteAnswer, NoteEntry};
 use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::Actor;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
@@ -21,7 +22,11 @@ use sha2::{Digest, Sha256};
 use super::decisions::{self, AnswerRequest, DecisionError, DecisionRef};
 use super::principal::Operation;
 use super::{OpsError, Session, request_text};
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{Store, StoreError, hex};
+
+/// How long the same message about a note is not repeated.
+const SAME_NOTE: Span = Span(24 * 60 * 60_000);
 
 /// A day where the reader is.
 #[derive(Debug, Clone)]
@@ -141,6 +146,11 @@ fn answers(
                 }
             }
         };
+        if let EntryOutcome::Refused(_) = report {
+            let text = note::line(entry.id, &report);
+            let now = store.now(now)?;
+            store.notice(NewNotice { urgent: true, ..notice(text, now) }, now)?;
+        }
         reports.insert(entry.id, report);
     }
     Ok(reports)
@@ -163,8 +173,17 @@ fn answer(
         seen: Some(entry.version),
         key: Some(key(entry, word, note)),
     };
-    let answered = decisions::answer(session, &given, now)?;
-    Ok(format!("{} by {}", answered.action, session.actor()))
+    let (actor, at) = (session.actor(), store.now(now)?);
+    let done = |action: &str| format!("{action} by {actor}");
+    let told =
+        |action: &str| notice(note::line(entry.id, &EntryOutcome::Answered(done(action))), at);
+    let answered = decisions::answer_telling(session, &given, Some(&told), now)?;
+    Ok(done(&answered.action))
+}
+
+/// A message about the note. The same one is told once a day.
+fn notice(text: String, now: Instant) -> NewNotice {
+    NewNotice::new(NoticeKind::DailyNote, None, text).once_per(SAME_NOTE, "daily-note", now)
 }
 
 /// The same words for the same question are the same answer, however often and from whichever copy

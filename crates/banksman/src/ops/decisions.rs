@@ -20,7 +20,7 @@ use banksman_core::lifecycle::TransitionTarget;
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{
-    self, Actor, Event, FieldError, Spent, StepResult as Verdict, TransitionRequest, running_bounds,
+    self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_bounds,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -34,6 +34,7 @@ use crate::store::query::{Decision, Detail};
 use crate::store::runs::PastRun;
 use crate::store::{HistoryEntry, Store, Stored};
 
+pub(super) use answer::answer_telling;
 pub use answer::{AnswerRequest, AnswerResult, answer, synonyms};
 pub use refused::require_person;
 pub(super) use refused::{may_answer, may_move, settled};
@@ -318,8 +319,8 @@ fn tried(
         version: None,
     });
     match machine::step(&stored.lifecycle, &stored.task, &event, now) {
-        Ok(Verdict::Step(step)) => Ok(stored.lifecycle.state(step.task.state).name.clone()),
-        Ok(Verdict::Later(_) | Verdict::Ignored(_)) => Ok(row_target(stored, trigger)),
+        Ok(StepResult::Step(step)) => Ok(stored.lifecycle.state(step.task.state).name.clone()),
+        Ok(StepResult::Later(_) | StepResult::Ignored(_)) => Ok(row_target(stored, trigger)),
         Err(rejected) => Err(rejected.errors),
     }
 }

@@ -11,11 +11,12 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
-use super::{LocalDay, RefreshedNote, has_answers, made, refresh};
+use super::{LocalDay, RefreshedNote, has_answers, made, notice, refresh};
 use crate::config::Config;
 use crate::exec::note;
 use crate::ops::principal::Operation;
 use crate::ops::{OpsError, Session, decisions, projects};
+use crate::store::notices::NewNotice;
 
 /// How often the note is read again because somebody saved it meanwhile.
 const ATTEMPTS: usize = 5;
@@ -77,14 +78,13 @@ pub fn preview(
     made(session.may(Operation::ReadStore)?, owner, day, (&text, BTreeMap::new()), now)
 }
 
-/// The result of each answer on one line, and whether it needs attention.
+/// The result of an answer on one line.
 #[must_use]
-pub fn lines(reports: &BTreeMap<DecisionId, EntryOutcome>) -> Vec<(bool, String)> {
-    let line = |(id, report): (&DecisionId, &EntryOutcome)| match report {
-        EntryOutcome::Answered(what) => (false, format!("{id} in the daily note: {what}")),
-        EntryOutcome::Refused(why) => (true, format!("{id} in the daily note was rejected: {why}")),
-    };
-    reports.iter().map(line).collect()
+pub fn line(id: DecisionId, outcome: &EntryOutcome) -> String {
+    match outcome {
+        EntryOutcome::Answered(what) => format!("{id} in the daily note: {what}"),
+        EntryOutcome::Refused(why) => format!("{id} in the daily note was rejected: {why}"),
+    }
 }
 
 /// The daily note as `up` and `pulse` maintain it.
@@ -103,24 +103,6 @@ struct LastWrite {
     path: PathBuf,
     text: String,
     at: Instant,
-}
-
-/// The result of one update of the note.
-#[derive(Debug, Default)]
-pub struct NoteUpdate {
-    /// Messages for people, and whether each is urgent.
-    pub notices: Vec<(bool, String)>,
-    /// The note must be read again after at most this time.
-    pub retry_after: Option<Span>,
-}
-
-impl NoteUpdate {
-    /// A note that was not rewritten has nothing new to report.
-    fn report(&mut self, refreshed: &RefreshedNote, written: bool) {
-        if written {
-            self.notices.extend(lines(&refreshed.reports));
-        }
-    }
 }
 
 impl DailyNote {
@@ -148,17 +130,20 @@ impl DailyNote {
         &self.folder
     }
 
-    /// Applies answers and updates the note. A faulty note is reported and stops nothing else.
-    #[must_use]
-    pub fn update(&self, now: Instant) -> NoteUpdate {
-        let mut update = NoteUpdate::default();
-        if let Err(error) = self.sync_notes(now, &mut update) {
-            update.notices.push((true, format!("daily note: {error}")));
+    /// Applies answers, updates the note, and returns after what time it must be read again. A faulty
+    /// note is reported and stops nothing else.
+    pub fn update(&self, now: Instant) -> Result<Option<Span>, OpsError> {
+        let mut retry_after = None;
+        if let Err(error) = self.sync_notes(now, &mut retry_after) {
+            let store = self.session.may(Operation::AnswerDecision)?;
+            let now = store.now(now)?;
+            let notice = notice(format!("daily note: {error}"), now);
+            store.notice(NewNotice { urgent: true, ..notice }, now)?;
         }
-        update
+        Ok(retry_after)
     }
 
-    fn sync_notes(&self, now: Instant, update: &mut NoteUpdate) -> Result<(), OpsError> {
+    fn sync_notes(&self, now: Instant, retry_after: &mut Option<Span>) -> Result<(), OpsError> {
         let session = &self.session;
         let today = LocalDay::at(now, &TimeZone::system());
         let today = today.ok_or_else(|| OpsError::input("invalid date", "check the clock"))?;
@@ -167,17 +152,15 @@ impl DailyNote {
             // Around midnight people may still edit yesterday's note.
             let path = folder.join(yesterday.file_name());
             let is_answered = note::read(&path)?.is_some_and(|seen| has_answers(&seen.text));
-            if is_answered && self.is_settled(&path, now, update)? {
-                let (refreshed, written) = sync_as_owner(&path, session, &yesterday, now)?;
-                update.report(&refreshed, written);
+            if is_answered && self.is_settled(&path, now, retry_after)? {
+                sync_as_owner(&path, session, &yesterday, now)?;
             }
         }
         let path = folder.join(today.file_name());
-        if !self.is_settled(&path, now, update)? {
+        if !self.is_settled(&path, now, retry_after)? {
             return Ok(());
         }
-        let (refreshed, written) = sync_as_owner(&path, session, &today, now)?;
-        update.report(&refreshed, written);
+        let (refreshed, _) = sync_as_owner(&path, session, &today, now)?;
         *self.last.borrow_mut() = Some(LastWrite { path, text: refreshed.text, at: now });
         Ok(())
     }
@@ -188,7 +171,7 @@ impl DailyNote {
         &self,
         path: &Path,
         now: Instant,
-        update: &mut NoteUpdate,
+        retry_after: &mut Option<Span>,
     ) -> Result<bool, OpsError> {
         let Some(seen) = note::read(path)? else { return Ok(true) };
         let last = self.last.borrow();
@@ -203,8 +186,7 @@ impl DailyNote {
             return Ok(true);
         }
         let left = Span(rest.0 - past.0);
-        update.retry_after =
-            Some(update.retry_after.map_or(left, |retry_after| retry_after.min(left)));
+        *retry_after = Some(retry_after.map_or(left, |earlier| earlier.min(left)));
         Ok(false)
     }
 }

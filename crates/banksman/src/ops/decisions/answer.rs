@@ -11,10 +11,11 @@ use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionReq
 use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 
-use super::refused::{may_answer, refused};
+use super::refused::{may_answer, record_refusal};
 use super::{DecisionError, DecisionRef, Offer, find, offer};
 use crate::ops::tasks::{coerced, key};
 use crate::ops::{OpsError, Session};
+use crate::store::notices::NewNotice;
 use crate::store::query::Decision;
 use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
@@ -56,15 +57,27 @@ pub fn answer(
     given: &AnswerRequest,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
+    answer_telling(session, given, None, now)
+}
+
+/// What tells people of an answer, by the action that it stands for.
+pub(in crate::ops) type TellAnswer<'t> = dyn Fn(&str) -> NewNotice + 't;
+
+/// The same with a notice about the answer, in its transaction.
+pub(in crate::ops) fn answer_telling(
+    session: &Session,
+    given: &AnswerRequest,
+    tell: Option<&TellAnswer<'_>>,
+    now: Instant,
+) -> Result<AnswerResult, OpsError> {
     let store = may_answer(session, Some(given.which), now)?;
     let (actor, now) = (&session.actor(), store.now(now)?);
     let decision = find(store, given.which)?;
-    match give(store, actor, given, decision.clone(), now) {
-        Err(OpsError::Decision(error)) => {
-            Err(refused(store, actor, &decision, given.seen, error, now)?)
-        }
-        answered => answered,
+    let answered = give(store, actor, given, decision.clone(), tell, now);
+    if let Err(OpsError::Decision(error)) = &answered {
+        record_refusal(store, actor, &decision, given.seen, error, now)?;
     }
+    answered
 }
 
 fn give(
@@ -72,6 +85,7 @@ fn give(
     actor: &Actor,
     given: &AnswerRequest,
     decision: Decision,
+    tell: Option<&TellAnswer<'_>>,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
     // A settled decision offers nothing any more.
@@ -118,8 +132,8 @@ fn give(
         epoch: None,
         version: Some(version),
     };
-    let action = action.to_owned();
-    match store.apply(decision.task, Event::Asked(ask), key, now) {
+    let (action, notice) = (action.to_owned(), tell.map(|tell| tell(action)));
+    match store.apply_telling(decision.task, Event::Asked(ask), key, now, move |_| notice.clone()) {
         Ok(applied) => Ok(AnswerResult { action, applied, decision }),
         Err(StoreError::Rejected(rejected)) => {
             Err(refusal(store, &decision, seen, offer.as_ref(), rejected)?)

@@ -24,7 +24,20 @@ pub(in crate::ops) fn may_answer(
     which: Option<DecisionRef>,
     now: Instant,
 ) -> Result<&Store, OpsError> {
-    session.may(Operation::AnswerDecision).or_else(|_| Err(refuse_caller(session, which, now)?))
+    if let Ok(store) = session.may(Operation::AnswerDecision) {
+        return Ok(store);
+    }
+    record_attempt(session, which, now)?;
+    Err(not_a_person(session.principal()).into())
+}
+
+fn not_a_person(caller: &Principal) -> DecisionError {
+    match caller {
+        Principal::Run(_) => DecisionError::OfRun,
+        Principal::Person(_) | Principal::Worker(_) | Principal::System => {
+            DecisionError::NotAPerson(caller.actor())
+        }
+    }
 }
 
 /// Refuses everybody but a person, before anything is shown that only a person can go on with.
@@ -51,28 +64,27 @@ pub(in crate::ops) fn may_move(
     if last.is_none_or(|last| last.settled.is_some()) {
         return allowed;
     }
-    let refused = refuse_caller(session, Some(DecisionRef::Task(id)), now)?;
-    Err(allowed.err().unwrap_or(refused))
+    record_attempt(session, Some(DecisionRef::Task(id)), now)?;
+    allowed.and_then(|_| Err(not_a_person(session.principal()).into()))
 }
 
 /// Records an attempt to answer by a caller that may not: in the history of the task whose open
 /// decision it was about, or else of the run's own task.
-fn refuse_caller(
+fn record_attempt(
     session: &Session,
     which: Option<DecisionRef>,
     now: Instant,
-) -> Result<OpsError, OpsError> {
+) -> Result<(), OpsError> {
     let store = session.unchecked();
-    let (actor, own, error) = match session.principal() {
+    let (actor, own) = match session.principal() {
         Principal::Run(RunCaller { own, name, .. }) => {
             let named = name.clone().or_else(|| own.map(|run| run.to_string()));
             let run = own.or_else(|| named.as_deref()?.parse::<RunId>().ok());
             let name = named.unwrap_or_else(|| "unknown".to_owned());
-            let actor = Actor { role: "run".to_owned(), name: Some(name) };
-            (actor, run.map(|run| run.task), DecisionError::OfRun)
+            (Actor { role: "run".to_owned(), name: Some(name) }, run.map(|run| run.task))
         }
         caller @ (Principal::Person(_) | Principal::Worker(_) | Principal::System) => {
-            (caller.actor(), None, DecisionError::NotAPerson(caller.actor()))
+            (caller.actor(), None)
         }
     };
     let asked = which.and_then(|which| find(store, which).ok());
@@ -86,18 +98,18 @@ fn refuse_caller(
         let key = format!("refused-{which}-{name}");
         store.note(task, &actor, Note::AnswerRefused, &key, store.now(now)?)?;
     }
-    Ok(error.into())
+    Ok(())
 }
 
-/// Returns the refusal, and records it if the answer came too late or was about an older version.
-pub(super) fn refused(
+/// Records the refusal of an answer that came too late or was about an older version.
+pub(super) fn record_refusal(
     store: &Store,
     actor: &Actor,
     decision: &Decision,
     seen: Option<i64>,
-    error: DecisionError,
+    error: &DecisionError,
     now: Instant,
-) -> Result<OpsError, OpsError> {
+) -> Result<(), OpsError> {
     let why = match error {
         DecisionError::Settled { .. } => "settled",
         DecisionError::MovedOn { .. } => "stale",
@@ -116,13 +128,13 @@ pub(super) fn refused(
         | DecisionError::NotYours { .. }
         | DecisionError::TooLate { .. }
         | DecisionError::GoneOn { .. }
-        | DecisionError::NoWayBack { .. } => return Ok(error.into()),
+        | DecisionError::NoWayBack { .. } => return Ok(()),
     };
     let name: String = actor.to_string().chars().take(NAME_CHARS).collect();
     let seen = seen.unwrap_or(decision.seq);
     let key = format!("refused-{}-{why}-{seen}-{name}", decision.id);
     store.note(decision.task, actor, Note::AnswerRefused, &key, now)?;
-    Ok(error.into())
+    Ok(())
 }
 
 /// The refusal of what comes after the question was settled.

@@ -141,3 +141,20 @@ fn a_question_that_was_answered_elsewhere_is_told_of() {
     assert!(refused(&desk.daily()).starts_with("d1 is settled"));
     assert_eq!(desk.state("t1"), "pending");
 }
+
+/// A crash after the answer loses no notice of it: both are in one transaction.
+#[test]
+fn an_answer_is_committed_with_its_notice() {
+    let desk = Desk::new();
+    desk.ask("Split the login", "all_approve", &[]);
+    let path = desk.note();
+    save(&path, &ticked(&text(&path), "Approve"));
+    desk.daily();
+    desk.daily();
+    let changes = desk.ok(&["changes", "--json"]);
+    let kinds = changes.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let notices: Vec<Value> =
+        kinds.filter(|change| change["notice"]["kind"] == "daily_note").collect();
+    let [notice] = &notices[..] else { panic!("{changes}") };
+    assert_eq!(notice["notice"]["text"], "d1 in the daily note: approve by human:kim");
+}
