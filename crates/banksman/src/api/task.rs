@@ -153,11 +153,12 @@ documents! {
         hash: String = hex(&entry.hash),
     }
 
-    Why<'a>(why: &'a why::Explanation) {
+    /// With what happens next, and what to do about it, as the surface phrases it.
+    Why<'a>(why: &'a why::Explanation, phrased: String) {
         task: String = why.task.to_string(),
         state: &'a str = &why.state,
         waiting_for: Vec<Waiting<'a>> = why.waiting_for.iter().map(Waiting::new).collect(),
-        next: &'a str = &why.next,
+        next: String = phrased,
     }
 
     Waiting<'a>(waiting: &'a why::WaitReason) {

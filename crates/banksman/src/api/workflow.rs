@@ -10,7 +10,10 @@ use banksman_core::workflow::simulate::{
 
 use super::{Problem, Sorted};
 use crate::ops::panels::{PendingReview, ReviewerStatus};
-use crate::ops::workflows::{Linted, NextAction, Simulated, WorkflowStatus, failures};
+use crate::ops::suggestion::Suggestion;
+use crate::ops::workflows::{
+    Linted, NextAction, NextActionKind, Simulated, WorkflowStatus, failures,
+};
 use crate::store::Stored;
 
 documents! {
@@ -78,12 +81,23 @@ documents! {
         },
     }
 
-    /// What to do about a workflow now.
-    Next<'a>(task: &'a Stored, actions: &'a [NextAction]) {
-        next: Sorted<&'a [NextAction]> = Sorted(actions),
+    /// What to do about a workflow now, with suggestions as the surface phrases them.
+    Next<'a>(task: &'a Stored, actions: &'a [NextAction], phrase: fn(&Suggestion) -> String) {
+        next: Vec<Action<'a>> =
+            actions.iter().map(|action| Action::new(action, phrase)).collect(),
         over: bool = task.state().terminal,
         state: &'a str = &task.state().name,
         workflow: String = task.task.id.to_string(),
+    }
+
+    Action<'a>(action: &'a NextAction, phrase: fn(&Suggestion) -> String) {
+        assignment: Option<&'a str> = action.assignment.as_deref(),
+        kind: NextActionKind = action.kind,
+        report: Vec<String> = action.report.iter().map(phrase).collect(),
+        step: &'a str = &action.step,
+        task: String = action.task.to_string(),
+        title: &'a str = &action.title,
+        what: &'a str = &action.what,
     }
 
     /// A file that was checked.

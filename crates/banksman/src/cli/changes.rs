@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::output::{json_line, sanitize};
 use super::symbols::local;
-use super::{Context, Exit, Result};
+use super::{Context, Exit, Result, hints};
 use crate::api::changes as dto;
 use crate::ops::changes::{self, Request};
 use crate::store::feed::{Change, ChangeDetail, Cursor};
@@ -78,7 +78,7 @@ fn line(context: &Context, change: &Change) -> String {
             let by = settled_by.as_deref().map(|by| format!(" (by {by})"));
             format!("{id}: {asks}{}", by.unwrap_or_default())
         }
-        ChangeDetail::Notice(notice) => notice.text.clone(),
+        ChangeDetail::Notice(notice) => hints::notice(notice),
     };
     let (at, kind) = (local(change.at), change.kind.as_str());
     let one_line = detail.split_whitespace().collect::<Vec<_>>().join(" ");

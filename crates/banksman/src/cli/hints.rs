@@ -1,7 +1,14 @@
-//! Phrases a hint as what to type next.
+//! Phrases hints, suggestions and notices as what to type next.
 
-use crate::ops::error_report::Hint;
+use crate::ops::error_report::{Hint, LintedFiles, ReportInstead};
 use crate::ops::runs::WindowHost;
+use crate::ops::suggestion::{Suggestion, quoted};
+use crate::ops::why::NextStep;
+use crate::store::notices::{Notice, NoticeKind};
+
+/// Answers for which there is a command of their own.
+const VERBS: [&str; 8] =
+    ["approve", "allow", "resume", "changes", "back", "backburner", "cancel", "merge"];
 
 pub(super) fn phrase(hint: &Hint) -> String {
     let fixed = match hint {
@@ -37,15 +44,11 @@ pub(super) fn phrase(hint: &Hint) -> String {
                 "`banksman show {task}` shows how it ended, `banksman config get home` where logs are kept"
             );
         }
-        Hint::RunInside(WindowHost::Tmux) => "run this command inside tmux",
-        Hint::RunInside(WindowHost::Tabby) => {
-            "run this command inside Tabby, with `tabby` on the PATH"
-        }
         Hint::ReadTaskAgain => "read the task again with `banksman show ID`, then retry",
         Hint::MoveTask => "`banksman move ID STATE` makes any allowed move",
         Hint::SetField => "set a field with `--set FIELD=VALUE`",
         Hint::AskPerson => "ask a person to do this",
-        Hint::ActAs(who) => return format!("identify yourself with `--as {who}`"),
+        Hint::ActAs => "identify yourself with `--as ROLE:NAME`",
         Hint::ListDecisions => "`banksman decisions` lists the open decisions",
         Hint::ShowAnswers(id) => {
             return format!("`banksman decisions show {id}` shows what each answer does");
@@ -60,8 +63,14 @@ pub(super) fn phrase(hint: &Hint) -> String {
         }
         Hint::DropNote => "remove the note, or set a field with `--set FIELD=VALUE`",
         Hint::ListLifecycles => "`banksman lifecycle list` lists the lifecycles",
-        Hint::Lint("workflow") => "fix what `banksman workflow lint FILE` reports",
-        Hint::Lint(files) => return format!("fix what `banksman {files} lint` reports"),
+        Hint::ListPrompts => "`banksman prompts list` shows which there are",
+        Hint::ListWorkflows => "`banksman workflow status --all` lists the workflows",
+        Hint::NameWorkflowFile => "name a file: banksman workflow lint FILE",
+        Hint::WriteTaskLines => "each line is one task as JSON, as `banksman export` writes it",
+        Hint::RunInside(host) => run_inside(*host),
+        Hint::Lint(files) => lint(*files),
+        Hint::StartWorkflow(name) => return start_workflow(name.as_deref()),
+        Hint::ReportInstead(instead) => return report_instead(instead),
         Hint::CheckStore => "`banksman check` and `banksman audit verify` show the details",
         Hint::ListDamaged => "`banksman check` lists the affected tasks",
         Hint::RenameProject => "choose another name: `banksman init --name NAME`",
@@ -69,4 +78,104 @@ pub(super) fn phrase(hint: &Hint) -> String {
         Hint::Text(text) => text,
     };
     fixed.to_owned()
+}
+
+fn run_inside(host: WindowHost) -> &'static str {
+    match host {
+        WindowHost::Tmux => "run this command inside tmux",
+        WindowHost::Tabby => "run this command inside Tabby, with `tabby` on the PATH",
+    }
+}
+
+fn lint(files: LintedFiles) -> &'static str {
+    match files {
+        LintedFiles::Lifecycles => "fix what `banksman lifecycle lint` reports",
+        LintedFiles::Workflows => "fix what `banksman workflow lint FILE` reports",
+        LintedFiles::Prompts => "fix what `banksman prompts lint` reports",
+    }
+}
+
+fn start_workflow(name: Option<&str>) -> String {
+    match name {
+        None => "start one: banksman workflow run .workflow/specs/NAME.yaml".to_owned(),
+        Some(name) => {
+            format!("start it first, or both together: banksman workflow run {name}.yaml …")
+        }
+    }
+}
+
+fn report_instead(instead: &ReportInstead) -> String {
+    let ReportInstead::Words { task, step, standing, role, words } = instead else {
+        return "add --note 'WHY'".to_owned();
+    };
+    let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
+    if words.is_empty() {
+        return format!(
+            "`{step}` is {standing}, and {role} has nothing to report on it; see `banksman why {task}`"
+        );
+    }
+    format!("`{step}` is {standing}; {role} may report now: {}", words.join(", "))
+}
+
+/// What to type.
+pub(super) fn command(suggestion: &Suggestion) -> String {
+    let words = match suggestion {
+        Suggestion::StartAgents => "up".to_owned(),
+        Suggestion::ResumeAgents => "resume".to_owned(),
+        Suggestion::CheckStore => "check".to_owned(),
+        Suggestion::ShowTask(task) => format!("show {task}"),
+        Suggestion::Why(task) => format!("why {task}"),
+        Suggestion::Log(task) => format!("log {task}"),
+        Suggestion::Retry(task) => format!("retry {task}"),
+        Suggestion::Unblock(task) => format!("unblock {task} [NOTE]"),
+        Suggestion::MoveTo { task, states } => format!("move {task} {}", states.join("|")),
+        Suggestion::MoveOn { task, trigger, field } => {
+            let field = field.map(|field| format!(" --set {field}='…'")).unwrap_or_default();
+            format!("move {task} --on {trigger}{field}")
+        }
+        Suggestion::ShowDecision(decision) => format!("decisions show {decision}"),
+        Suggestion::Answer { decision, actions } => {
+            let all = actions.join("|");
+            match actions.iter().all(|action| VERBS.contains(&action.as_str())) {
+                true => format!("decisions {all} {decision}"),
+                false => format!("decisions answer {decision} {all}"),
+            }
+        }
+        Suggestion::DriveWorkflow => "workflow next".to_owned(),
+        Suggestion::ReportStep { step, word, as_reviewer, workflow } => {
+            let note = if word.needs_note() { " --note '…'" } else { "" };
+            let actor = if *as_reviewer { " --as reviewer" } else { "" };
+            let (step, word) = (quoted(step), word.as_str());
+            format!("workflow report {step} {word}{note}{actor} --workflow {workflow}")
+        }
+        Suggestion::ResumeBatch(batch) => format!("batch resume {batch}"),
+        Suggestion::RaiseBudget { batch, limit } => {
+            format!("batch set {batch} --{limit} MORE (or none)")
+        }
+        Suggestion::RaiseConcurrency { batch } => format!("batch set {batch} --concurrency N"),
+        Suggestion::ResumeAccount(account) => format!("accounts resume {account}"),
+    };
+    format!("banksman {words}")
+}
+
+/// What happens next to a task, and what to type.
+pub(super) fn next_step(next: &NextStep) -> String {
+    let commands: Vec<String> = next.suggestions.iter().map(command).collect();
+    match commands.as_slice() {
+        [] => next.what.clone(),
+        commands => format!("{}: {}", next.what, commands.join(", then ")),
+    }
+}
+
+/// A notice, and what to type where a person is needed.
+pub(super) fn notice(notice: &Notice) -> String {
+    let suggestion = match (notice.kind, notice.decision, notice.task) {
+        (NoticeKind::Decision | NoticeKind::Reminder, Some(decision), _) => {
+            Some(Suggestion::ShowDecision(decision))
+        }
+        (NoticeKind::NeedsPerson, _, task) => task.map(Suggestion::Why),
+        (_, _, _) => None,
+    };
+    let to_type = suggestion.map(|suggestion| format!(" ({})", command(&suggestion)));
+    format!("{}{}", notice.text, to_type.unwrap_or_default())
 }

@@ -18,7 +18,7 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::{json_line, sanitize};
 use super::symbols::local_time;
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, Result, hints};
 use crate::api::changes as dto;
 use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
@@ -387,7 +387,7 @@ fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
     }
     let notices = store.take_notices(Channel::Terminal, now)?;
     for notice in &notices {
-        context.out.say(&sanitize(&notice.text));
+        context.out.say(&sanitize(&hints::notice(notice)));
     }
     delivered(store, &notices, &Ok(()), now)
 }
@@ -519,7 +519,8 @@ fn lines(pulse: &TurnReport, notices: &[Notice], now: Instant) -> String {
     }
     for notice in notices {
         let word = if notice.urgent { "alert    " } else { "notice   " };
-        let said = notice.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = hints::notice(notice);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         text.push_str(&format!("{at} {word} {}\n", sanitize(&said)));
     }
     for (job, title) in &pulse.started {

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::output::{Cell, sanitize, table};
 use super::symbols::local;
-use super::{Context, Exit, Result};
+use super::{Context, Exit, Result, hints};
 use crate::api::task::Why;
 use crate::ops::why;
 
@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit> {
         task: agents.budgets.task,
     };
     let why = why::why(&context.session()?, args.id, &bounds, context.now)?;
-    context.out.answer(|| Why::new(&why), || text(&why))
+    context.out.answer(|| Why::new(&why, hints::next_step(&why.next)), || text(&why))
 }
 
 fn text(why: &why::Explanation) -> String {
@@ -50,5 +50,5 @@ fn text(why: &why::Explanation) -> String {
             why.waiting_for.iter().map(row),
         ));
     }
-    text + &format!("then: {}\n", sanitize(&why.next))
+    text + &format!("then: {}\n", sanitize(&hints::next_step(&why.next)))
 }

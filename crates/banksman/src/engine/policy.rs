@@ -120,9 +120,7 @@ pub(super) fn guard(
     allowed: Vec<Action>,
 ) -> Result<PolicyGuard, String> {
     let policy = agents.policy.read();
-    let policy = policy.map_err(|problems| {
-        format!("its policy cannot be used, see `banksman policy lint`: {problems}")
-    })?;
+    let policy = policy.map_err(|problems| format!("its policy cannot be used: {problems}"))?;
     Ok(PolicyGuard { policy: policy.clone(), rank: worker.rank, allowed, root })
 }
 

@@ -69,7 +69,7 @@ impl<'a> Provenance<'a> {
             now,
         )?;
         let instead = self.instead(child, trigger)?;
-        Ok(Some(format!("it changes nothing: {why}; if it is yours, type: {instead}")))
+        Ok(Some(format!("it changes nothing: {why}; if it is yours, {instead}")))
     }
 
     /// Runs of a project on this node that can have written a file, or moved it to its place.
@@ -113,7 +113,7 @@ impl<'a> Provenance<'a> {
         Ok(history.iter().rev().find(from_work).map(|entry| entry.ts))
     }
 
-    /// The command for a person who means it.
+    /// What a person does who means it.
     fn instead(&self, child: &Stored, trigger: Trigger) -> Result<String> {
         let task = child.task.id;
         let passes = trigger == Trigger::Pass;
@@ -121,10 +121,10 @@ impl<'a> Provenance<'a> {
         let open =
             last.filter(|asked| asked.offers.iter().any(|(_, offer)| offer == trigger.name()));
         Ok(match open {
-            Some(asked) if passes => format!("banksman decisions approve {}", asked.id),
-            Some(asked) => format!("banksman decisions changes {} '…'", asked.id),
-            None if passes => format!("banksman workflow report {task} {trigger}"),
-            None => format!("banksman workflow report {task} {trigger} --note '…'"),
+            Some(asked) if passes => format!("answer {} with approve", asked.id),
+            Some(asked) => format!("answer {} with changes, and say which", asked.id),
+            None if passes => format!("report {trigger} on {task}"),
+            None => format!("report {trigger} on {task}, with a note"),
         })
     }
 }

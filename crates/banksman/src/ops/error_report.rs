@@ -11,7 +11,7 @@ use banksman_core::machine::{FieldError, RejectReason, Rejected};
 use super::OpsError;
 use super::decisions::DecisionError;
 use super::library::LibraryError;
-use super::workflows::WorkflowError;
+use super::workflows::{ReportedOutcome, WorkflowError};
 use crate::exec::note::NoteError;
 use crate::exec::window::WindowHost;
 use crate::prompts::PromptError;
@@ -132,8 +132,8 @@ pub enum Hint {
     ReadTaskAgain,
     MoveTask,
     SetField,
-    /// The role of the caller may not do this; the placeholder stands for one that may.
-    ActAs(&'static str),
+    /// The role of the caller may not do this.
+    ActAs,
     /// Only a person may.
     AskPerson,
     ListDecisions,
@@ -142,13 +142,44 @@ pub enum Hint {
     AnswerWithNote(DecisionId, String),
     DropNote,
     ListLifecycles,
-    /// With the kind of the files.
-    Lint(&'static str),
+    ListPrompts,
+    ListWorkflows,
+    /// A workflow that was never started, by its name if one was meant.
+    StartWorkflow(Option<String>),
+    NameWorkflowFile,
+    /// Tasks are imported as an export writes them.
+    WriteTaskLines,
+    /// What may be reported on a step instead.
+    ReportInstead(Box<ReportInstead>),
+    Lint(LintedFiles),
     CheckStore,
     ListDamaged,
     RenameProject,
     ReportBug,
     Text(Cow<'static, str>),
+}
+
+/// Files that have a check of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LintedFiles {
+    Lifecycles,
+    Workflows,
+    Prompts,
+}
+
+/// Why a report on a step does not fit, and which do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportInstead {
+    NeedsNote,
+    Words {
+        task: TaskId,
+        step: String,
+        /// Where the step stands.
+        standing: String,
+        role: String,
+        /// None if this role has nothing to report.
+        words: Vec<ReportedOutcome>,
+    },
 }
 
 impl From<&'static str> for Hint {
@@ -223,7 +254,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         }
         OpsError::Workflow(WorkflowError::Read { .. }) => (Code::File, CHECK_FILE.into()),
         OpsError::Workflow(WorkflowError::Unsound(_)) => {
-            (Code::InvalidWorkflow, Hint::Lint("workflow"))
+            (Code::InvalidWorkflow, Hint::Lint(LintedFiles::Workflows))
         }
         OpsError::Decision(error) => of_decision(error),
         OpsError::Forbidden(error) if error.is_of_run => (
@@ -239,7 +270,9 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
             "fix the line and import the file again; imported tasks are not added twice".into(),
         ),
         OpsError::Settings(error) => (Code::Settings, error.hint().to_owned().into()),
-        OpsError::Prompt(PromptError::Unsound { .. }) => (Code::Input, Hint::Lint("prompts")),
+        OpsError::Prompt(PromptError::Unsound { .. }) => {
+            (Code::Input, Hint::Lint(LintedFiles::Prompts))
+        }
         OpsError::Prompt(PromptError::Read { .. })
         | OpsError::File(_)
         | OpsError::Note(NoteError::File(_)) => (Code::File, CHECK_PATH.into()),
@@ -295,7 +328,7 @@ fn of_library(error: &LibraryError) -> (Code, Hint) {
     match error {
         LibraryError::Unknown { .. } => (Code::NoLifecycle, Hint::ListLifecycles),
         LibraryError::Read { .. } => (Code::File, CHECK_FILE.into()),
-        LibraryError::Unsound(_) => (Code::InvalidLifecycle, Hint::Lint("lifecycle")),
+        LibraryError::Unsound(_) => (Code::InvalidLifecycle, Hint::Lint(LintedFiles::Lifecycles)),
     }
 }
 
@@ -326,7 +359,7 @@ fn of_rejection(rejected: &Rejected) -> (Code, Option<Hint>) {
             let has_own = rejected.errors.iter().any(is_own);
             (Code::Refused, has_own.then_some(Hint::SetField))
         }
-        RejectReason::Forbidden => (Code::Forbidden, Some(Hint::ActAs("ROLE:NAME"))),
+        RejectReason::Forbidden => (Code::Forbidden, Some(Hint::ActAs)),
         RejectReason::StaleLease | RejectReason::StaleVersion => {
             (Code::Stale, Some(Hint::ReadTaskAgain))
         }

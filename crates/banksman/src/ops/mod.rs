@@ -19,6 +19,7 @@ pub mod runs;
 mod session;
 pub mod shutdown;
 pub mod status;
+pub mod suggestion;
 pub mod tasks;
 pub mod transfer;
 pub mod why;

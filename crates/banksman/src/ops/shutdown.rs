@@ -138,7 +138,7 @@ pub fn stop_jobs(
     program: &Path,
 ) -> Result<StoppedJobs, OpsError> {
     caller.may(Operation::RunAgents, None)?;
-    let by = format!("{} by `banksman down`", caller.actor());
+    let by = format!("{} by `down`", caller.actor());
     let site = LocalSite::open(&agents.home, program)?;
     let mut stopped = StoppedJobs::default();
     for job in site.jobs()? {

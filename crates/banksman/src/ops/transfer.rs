@@ -15,6 +15,7 @@ use banksman_core::machine::{Actor, ImportedState, NewTask};
 use banksman_core::time::Instant;
 use serde::Deserialize;
 
+use super::error_report::Hint;
 use super::library::Library;
 use super::principal::Operation;
 use super::tasks::{key, named};
@@ -111,12 +112,8 @@ fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
         if read == 0 {
             return Ok(lines);
         }
-        let fail = |what: String| {
-            OpsError::input(
-                format!("line {number}: {what}"),
-                "each line is one task as JSON, as `banksman export` writes it",
-            )
-        };
+        let fail =
+            |what: String| OpsError::input(format!("line {number}: {what}"), Hint::WriteTaskLines);
         if bytes.len() > LINE_BYTES {
             return Err(fail(format!("is longer than {} MiB", LINE_BYTES / 1024 / 1024)));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
@@ -11,13 +12,14 @@ use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{Driver, TimerKind, driver_of};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
-use banksman_core::schedule::{Budget, Ineligible};
+use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
 use banksman_core::time::{Instant, Span};
 
 use super::decisions::{ReviewerVerdict, on_record};
 use super::panels::{PendingReview, ReviewerStatus, is_at_panel, open_reviews};
 use super::principal::Operation;
 use super::status::last_run;
+use super::suggestion::Suggestion;
 use super::workflows::is_manual;
 use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
@@ -51,8 +53,25 @@ pub struct Explanation {
     pub task: TaskId,
     pub state: String,
     pub waiting_for: Vec<WaitReason>,
-    /// What happens next, in a sentence.
-    pub next: String,
+    pub next: NextStep,
+}
+
+/// What happens next, in a sentence, and what a caller can do about it, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextStep {
+    pub what: String,
+    pub suggestions: Vec<Suggestion>,
+}
+
+impl NextStep {
+    fn new(what: impl Into<String>, suggestions: impl IntoIterator<Item = Suggestion>) -> Self {
+        Self { what: what.into(), suggestions: suggestions.into_iter().collect() }
+    }
+
+    /// Nobody can do anything about it.
+    fn of_itself(what: &str) -> Self {
+        Self::new(what, [])
+    }
 }
 
 /// Bounds that are settings and not in the store.
@@ -106,28 +125,29 @@ pub fn why(
         waiting_for.splice(0..0, [delay]);
         remedy = what;
     }
+    let alone = NextStep::of_itself;
     let next = match &driver {
-        Driver::Ended => format!("nothing: {} is an end", state.name),
-        Driver::Lease(_) => "its run ends, or its lease does".to_owned(),
-        Driver::Needs(_) => "it becomes ready when what it waits for is done".to_owned(),
+        Driver::Ended => alone(&format!("nothing: {} is an end", state.name)),
+        Driver::Lease(_) => alone("its run ends, or its lease does"),
+        Driver::Needs(_) => alone("it becomes ready when what it waits for is done"),
         Driver::Queue => {
-            remedy.unwrap_or_else(|| "the next turn of a running `up` starts it".to_owned())
+            remedy.unwrap_or_else(|| alone("the next turn of a running `up` starts it"))
         }
-        Driver::Person => format!("a person answers: {}", answer(lifecycle, &detail)),
-        Driver::Subtasks => remedy.unwrap_or_else(|| "its subtasks move it on".to_owned()),
-        Driver::Parent(parent) => format!("{parent} comes to its end, or sends it back"),
-        Driver::Timer(_) => remedy.unwrap_or_else(|| "nothing until its time has come".to_owned()),
-        Driver::Stranded => "nothing: this is a fault, see `banksman check`".to_owned(),
+        Driver::Person => NextStep::new("a person answers", answer(lifecycle, &detail)),
+        Driver::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
+        Driver::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
+        Driver::Timer(_) => remedy.unwrap_or_else(|| alone("nothing until its time has come")),
+        Driver::Stranded => NextStep::new("nothing: this is a fault", [Suggestion::CheckStore]),
     };
     Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })
 }
 
-/// The parts that are not done, each as it stands, and what to type where one of them waits for a
+/// The parts that are not done, each as it stands, and what to do where one of them waits for a
 /// person.
 fn children_at_work(
     store: &Store,
     id: TaskId,
-) -> Result<(Vec<WaitReason>, Option<String>), OpsError> {
+) -> Result<(Vec<WaitReason>, Option<NextStep>), OpsError> {
     let children = store.children(id)?;
     let is_open = |child: &&Stored| !child.state().terminal;
     let needs_somebody =
@@ -136,11 +156,8 @@ fn children_at_work(
     for child in children.iter().filter(is_open).filter(needs_somebody) {
         let asked = store.last_decision(child.task.id)?.filter(|asked| asked.settled.is_none());
         if let Some(asked) = asked {
-            let what = what_to_type(&asked);
-            remedy = Some(format!(
-                "its subtasks move it on; {} waits for a person: {what}",
-                child.task.id
-            ));
+            let what = format!("its subtasks move it on; {} waits for a person", child.task.id);
+            remedy = Some(NextStep::new(what, look_and_answer(&asked)));
             break;
         }
     }
@@ -153,7 +170,7 @@ fn children_at_work(
 }
 
 /// What goes into the base, and who sees to it.
-fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, String), OpsError> {
+fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, NextStep), OpsError> {
     let work = stored.local_branch().unwrap_or("its work");
     let only_looks = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
     let what = if only_looks {
@@ -163,7 +180,7 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, St
     };
     let waiting = WaitReason::new("merge", what);
     Ok(if !live_machines(store, store.now(now)?)?.is_empty() {
-        (waiting, "it is done, or a person is asked again".to_owned())
+        (waiting, NextStep::of_itself("it is done, or a person is asked again"))
     } else {
         let (nobody, what) = nobody_works();
         (WaitReason { who: nobody.who, ..waiting }, what)
@@ -182,9 +199,9 @@ fn live_machines(store: &Store, now: Instant) -> Result<Vec<Node>, OpsError> {
     Ok(store.nodes()?.into_iter().filter(|node| node.seen_at > alive_after).collect())
 }
 
-fn nobody_works() -> (WaitReason, String) {
-    let waiting = WaitReason::new("machine", "no machine works on this store").who("banksman up");
-    (waiting, "start agents: banksman up".to_owned())
+fn nobody_works() -> (WaitReason, NextStep) {
+    let waiting = WaitReason::new("machine", "no machine works on this store").who("a machine");
+    (waiting, NextStep::new("start agents", [Suggestion::StartAgents]))
 }
 
 /// Whose word a task at a panel waits for, and where to look.
@@ -193,7 +210,7 @@ fn panel(
     parent: &Stored,
     bounds: &WhyLimits,
     now: Instant,
-) -> Result<(Vec<WaitReason>, String), OpsError> {
+) -> Result<(Vec<WaitReason>, NextStep), OpsError> {
     let reviews = open_reviews(store, parent)?;
     let mut list = Vec::with_capacity(reviews.len());
     let mut remedy = None;
@@ -206,22 +223,22 @@ fn panel(
         list.push(review_at_work(review, &held));
     }
     if reviews.is_empty() && is_manual(parent) {
-        let what = "whoever drives the workflow answers: banksman workflow next".to_owned();
-        return Ok((list, what));
+        let what = "whoever drives the workflow answers";
+        return Ok((list, NextStep::new(what, [Suggestion::DriveWorkflow])));
     }
     let rests = |review: &&PendingReview| matches!(review.doing, ReviewerStatus::Resting { .. });
-    let sooner = reviews.iter().find(rests);
-    let sooner = sooner.map(|review| format!("; banksman retry {} asks it at once", review.task));
+    let sooner = reviews.iter().find(rests).map(|review| Suggestion::Retry(review.task));
     let next = match reviews.iter().find(|review| review.was_asked) {
-        Some(review) => format!(
-            "they answer, and it is decided; see banksman log {}{}",
-            review.task,
-            sooner.unwrap_or_default()
-        ),
-        None if reviews.is_empty() => {
-            "the next turn of a running `up` asks its reviewers".to_owned()
+        Some(review) => {
+            let at_once = if sooner.is_some() { "; a retry asks at once" } else { "" };
+            let what = format!("they answer, and it is decided{at_once}");
+            NextStep::new(what, [Suggestion::Log(review.task)].into_iter().chain(sooner))
         }
-        None => remedy.unwrap_or_else(|| "the next turn of a running `up` asks them".to_owned()),
+        None if reviews.is_empty() => {
+            NextStep::of_itself("the next turn of a running `up` asks its reviewers")
+        }
+        None => remedy
+            .unwrap_or_else(|| NextStep::of_itself("the next turn of a running `up` asks them")),
     };
     Ok((list, next))
 }
@@ -258,7 +275,7 @@ fn delay(
     store: &Store,
     stored: &Stored,
     at: Instant,
-) -> Result<(WaitReason, Option<String>), OpsError> {
+) -> Result<(WaitReason, Option<NextStep>), OpsError> {
     let id = stored.task.id;
     let Some(last) = last_run(store, id)? else {
         let waiting = WaitReason::new("delay", "it is not to start before this time");
@@ -271,7 +288,7 @@ fn delay(
         Some(_) | None => ended.to_owned(),
     };
     let what = format!("it is tried again at this time, because {run} ended with {why}");
-    let next = format!("it is tried again at its time, or now: banksman retry {id}");
+    let next = NextStep::new("it is tried again at its time, or now", [Suggestion::Retry(id)]);
     Ok((WaitReason::new("delay", what).until(at), Some(next)))
 }
 
@@ -282,7 +299,7 @@ fn held_back(
     id: TaskId,
     bounds: &WhyLimits,
     now: Instant,
-) -> Result<(Vec<WaitReason>, Option<String>), OpsError> {
+) -> Result<(Vec<WaitReason>, Option<NextStep>), OpsError> {
     let now = store.now(now)?;
     let alive_after = Instant(now.0 - NODE_GONE.0);
     let live = live_machines(store, now)?;
@@ -318,12 +335,38 @@ fn held_back(
         who: held.waits_for(),
     };
     let mut reasons: Vec<WaitReason> = list.iter().map(waiting).collect();
-    let mut remedy = list.first().map(Ineligible::remedy);
+    let mut remedy = list.first().map(|held| NextStep::new(held.remedy(), remedy_of(held)));
     if let Some(asked) = what_is_asked(store, id, list.first(), now)? {
-        remedy = Some(format!("a person answers: {}", what_to_type(&asked)));
+        remedy = Some(NextStep::new("a person answers", look_and_answer(&asked)));
         reasons.push(question(&asked));
     }
     Ok((reasons, remedy))
+}
+
+/// What a caller can do about it.
+fn remedy_of(held: &Ineligible) -> Option<Suggestion> {
+    match held {
+        Ineligible::Paused => Some(Suggestion::ResumeAgents),
+        Ineligible::BatchPaused { batch: name } => Some(Suggestion::ResumeBatch(name.clone())),
+        Ineligible::OverBudget { scope: BudgetScope::Batch(name), bound } => {
+            Some(Suggestion::RaiseBudget { batch: name.clone(), limit: bound.what })
+        }
+        Ineligible::BatchFull { batch: name, .. } => {
+            Some(Suggestion::RaiseConcurrency { batch: name.clone() })
+        }
+        Ineligible::AreaTaken { by, .. } => Some(Suggestion::ShowTask(*by)),
+        Ineligible::AreaReserved { to, .. } => Some(Suggestion::Why(*to)),
+        Ineligible::AccountPaused { account, .. } | Ineligible::AccountProbing { account } => {
+            Some(Suggestion::ResumeAccount(account.clone()))
+        }
+        Ineligible::OverBudget { scope: BudgetScope::Day | BudgetScope::Task(_), .. }
+        | Ineligible::NoWorker { .. }
+        | Ineligible::NotHere { .. }
+        | Ineligible::AccountFull { .. }
+        | Ineligible::WorkerBusy { .. }
+        | Ineligible::Full { .. }
+        | Ineligible::NodeFull { .. } => None,
+    }
 }
 
 /// The open question that holds it back: about a budget, or about its whole, which pauses the batch
@@ -392,44 +435,33 @@ fn waiting(detail: &Detail, driver: &Driver) -> Vec<WaitReason> {
     list
 }
 
-/// Answers for which there is a command of their own.
-const VERBS: [&str; 8] =
-    ["approve", "allow", "resume", "changes", "back", "backburner", "cancel", "merge"];
-
-/// What a person would type: where there is a question, first what shows all that is needed to
-/// answer it.
-fn answer(lifecycle: &Lifecycle, detail: &Detail) -> String {
-    let (id, state) = (detail.stored.task.id, detail.stored.task.state);
-    let by_people = |trigger: &&str| {
-        let may = |row: &Transition| row.trigger == *trigger && row.roles.contains(&RoleId::HUMAN);
-        lifecycle.exits(state).any(may)
+/// What a person would do: where there is a question, first look at all that is needed to answer it.
+fn answer(lifecycle: &Lifecycle, detail: &Detail) -> Vec<Suggestion> {
+    let (task, state) = (detail.stored.task.id, detail.stored.task.state);
+    let by_people = |trigger: Trigger| {
+        let is_it = |row: &Transition| row.trigger == trigger.name();
+        lifecycle.exits(state).any(|row| is_it(row) && row.roles.contains(&RoleId::HUMAN))
     };
-    let short = match ["unblock", "retry"].into_iter().find(by_people) {
-        Some("unblock") => Some(format!("banksman unblock {id} [NOTE]")),
-        Some(trigger) => Some(format!("banksman {trigger} {id}")),
-        None => None,
+    let short = if by_people(Trigger::Unblock) {
+        Some(Suggestion::Unblock(task))
+    } else {
+        by_people(Trigger::Retry).then_some(Suggestion::Retry(task))
     };
     let Some(decision) = &detail.decision else {
-        let moves = || format!("banksman move {id} {}", people_moves(lifecycle, detail).join("|"));
-        return short.unwrap_or_else(moves);
+        let states = || people_moves(lifecycle, detail);
+        return vec![short.unwrap_or_else(|| Suggestion::MoveTo { task, states: states() })];
     };
     let grants_permission = decision.offers.iter().any(|(action, _)| action == ALLOW);
     match short.filter(|_| !grants_permission) {
-        Some(short) => format!("banksman decisions show {}, then {short}", decision.id),
-        None => what_to_type(decision),
+        Some(short) => vec![Suggestion::ShowDecision(decision.id), short],
+        None => look_and_answer(decision).into(),
     }
 }
 
-fn what_to_type(decision: &Decision) -> String {
-    let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-    let which = decision.id;
-    let answer = match actions.join("|") {
-        all if actions.iter().all(|action| VERBS.contains(action)) => {
-            format!("banksman decisions {all} {which}")
-        }
-        all => format!("banksman decisions answer {which} {all}"),
-    };
-    format!("banksman decisions show {which}, then {answer}")
+fn look_and_answer(decision: &Decision) -> [Suggestion; 2] {
+    let actions = decision.offers.iter().map(|(action, _)| action.clone()).collect();
+    let decision = decision.id;
+    [Suggestion::ShowDecision(decision), Suggestion::Answer { decision, actions }]
 }
 
 /// What the state's own requirements say about it: the question, the condition, the fault.

@@ -22,6 +22,7 @@ use banksman_core::machine::running_bounds;
 use banksman_core::time::Instant;
 use banksman_core::workflow::{self, Step, Workflow};
 
+use super::error_report::{Hint, ReportInstead};
 use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
 use super::tasks::{MoveRequest, move_task};
@@ -184,13 +185,11 @@ fn parent_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
         let Some(parent) = stored.task.parent else { break };
         stored = store.task(parent)?;
     }
-    let hint = "`banksman workflow status --all` lists the workflows";
-    Err(OpsError::input(format!("{id} belongs to no workflow"), hint))
+    Err(OpsError::input(format!("{id} belongs to no workflow"), Hint::ListWorkflows))
 }
 
 fn none_yet() -> OpsError {
-    let hint = "start one: banksman workflow run .workflow/specs/NAME.yaml";
-    OpsError::input("no workflow was started here yet", hint)
+    OpsError::input("no workflow was started here yet", Hint::StartWorkflow(None))
 }
 
 /// What was meant, or what there is if that is not too long to be read.
@@ -224,7 +223,7 @@ pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, O
     let store = session.may(Operation::ReadStore)?;
     let steps = store.children(workflow.task.id)?;
     let damaged =
-        || OpsError::input("the workflow cannot be read from the store", "banksman check");
+        || OpsError::input("the workflow cannot be read from the store", Hint::CheckStore);
     let mut flow: Workflow = workflow.data(Field::Spec)?.ok_or_else(damaged)?;
     for step in &steps {
         flow.steps.push(step.data(Field::Spec)?.ok_or_else(damaged)?);
@@ -343,7 +342,8 @@ impl ReportedOutcome {
     }
 
     /// Whether it says nothing without a note.
-    fn needs_note(self) -> bool {
+    #[must_use]
+    pub fn needs_note(self) -> bool {
         match self {
             Self::Fail | Self::Veto | Self::Abort => true,
             Self::Done | Self::Pass | Self::Retry | Self::Skip => false,
@@ -411,42 +411,35 @@ pub fn report(
     move_task(session, step.task.id, &request, now)
 }
 
-/// What to say instead of what was refused.
+/// What to report instead of what was refused.
 #[must_use]
-pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> String {
-    let actor = session.actor();
+pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> ReportInstead {
+    let role = session.actor().role;
     let lifecycle = &step.lifecycle;
-    let may =
-        |row: &&Transition| row.roles.iter().any(|role| lifecycle.role_name(*role) == actor.role);
-    let open = |word: &ReportedOutcome| {
-        lifecycle
-            .exits(step.task.state)
-            .filter(may)
-            .any(|row| row.trigger == word.meaning().0.name())
+    let may = |row: &&Transition| row.roles.iter().any(|id| lifecycle.role_name(*id) == role);
+    let open = |word: ReportedOutcome| {
+        let mut rows = lifecycle.exits(step.task.state).filter(may);
+        rows.any(|row| row.trigger == word.meaning().0.name())
     };
-    let fits = |word: &&ReportedOutcome| {
-        open(word) || (**word == ReportedOutcome::Done && next::awaits_manual_step(step))
+    if open(said.word) && said.word.needs_note() && said.note.is_none() {
+        return ReportInstead::NeedsNote;
+    }
+    let fits = |word: &ReportedOutcome| {
+        open(*word) || (*word == ReportedOutcome::Done && next::awaits_manual_step(step))
     };
-    let words: Vec<&str> =
-        ReportedOutcome::ALL.iter().filter(fits).map(|word| word.as_str()).collect();
-    let name = step.text(Field::Step).unwrap_or_default();
-    let id = step.task.id;
-    let how = match step.state() {
+    let standing = match step.state() {
         state if state.kind == StateKind::Queued && step.task.open_needs > 0 => {
             format!("{} and waits for other steps", state.name)
         }
         state => state.name.clone(),
     };
-    if open(&said.word) && said.word.needs_note() && said.note.is_none() {
-        return "add --note 'WHY'".to_owned();
+    ReportInstead::Words {
+        task: step.task.id,
+        step: step.text(Field::Step).unwrap_or_default().to_owned(),
+        words: ReportedOutcome::ALL.into_iter().filter(fits).collect(),
+        standing,
+        role,
     }
-    if words.is_empty() {
-        return format!(
-            "`{name}` is {how}, and {} has nothing to report on it; see `banksman why {id}`",
-            actor.role
-        );
-    }
-    format!("`{name}` is {how}; {} may report now: {}", actor.role, words.join(", "))
 }
 
 /// A step by its id in the file, its gate's, or its task's.

@@ -29,6 +29,8 @@ closed! {
         State = "state",
         /// A task waits for a person's answer.
         Decision = "decision",
+        /// A task waits for a person, who is asked nothing.
+        NeedsPerson = "needs_person",
         /// A task has been in its state for a while.
         Reminder = "reminder",
         /// The engine went on without a task, a project or a job.
@@ -108,25 +110,19 @@ pub struct Notice {
     /// The open decision of the task when it was written.
     pub decision: Option<DecisionId>,
     pub urgent: bool,
-    /// With the command to type, where a person is asked.
     pub text: String,
 }
 
 impl Notice {
     /// Reads `id, kind, task, decision, urgent, text` from a column on.
     pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
-        let kind = row.word(first + 1)?;
-        let decision: Option<DecisionId> = row.get(first + 3)?;
-        let asks = matches!(kind, NoticeKind::Decision | NoticeKind::Reminder);
-        let asked = decision.filter(|_| asks);
-        let to_type = asked.map(|id| format!(" (banksman decisions show {id})"));
         Ok(Self {
             id: row.int(first)?,
-            kind,
+            kind: row.word(first + 1)?,
             task: row.get(first + 2)?,
-            decision,
+            decision: row.get(first + 3)?,
             urgent: row.get(first + 4)?,
-            text: format!("{}{}", row.text(first + 5)?, to_type.unwrap_or_default()),
+            text: row.text(first + 5)?.to_owned(),
         })
     }
 }
@@ -232,12 +228,9 @@ pub(super) fn notice_of(
     let is_asked = does == Some(Activity::Human) && task.is_active(lifecycle);
     if is_asked && kind == NoticeKind::State {
         kind = NoticeKind::Decision;
+    } else if driver == Driver::Person && !is_asked {
+        kind = NoticeKind::NeedsPerson;
     }
-    let to_type = if driver == Driver::Person && !is_asked {
-        format!(" (banksman why {})", task.id)
-    } else {
-        String::new()
-    };
-    let text = format!("{} is {}{more}: {}{to_type}", task.id, state.name, task.title);
+    let text = format!("{} is {}{more}: {}", task.id, state.name, task.title);
     Some(NewNotice { urgent, ..NewNotice::new(kind, Some(task.id), text) })
 }

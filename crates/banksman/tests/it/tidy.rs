@@ -79,6 +79,11 @@ fn a_word_of_the_glossary_names_one_type() {
 }
 
 #[test]
+fn only_the_command_line_says_what_to_type() {
+    assert_none(&words::commands_in_texts(&tree()));
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     check(surface::opening);
 }

@@ -208,10 +208,7 @@ fn decisions(page: &NotePage, entries: &[EntryText], closed: &[EntryText]) -> St
         text.extend(own.map(|entry| format!("\n{}", entry.lines())));
     }
     if page.left_out > 0 {
-        text.push_str(&format!(
-            "\n{MORE}{} more: `banksman decisions` lists all of them._\n",
-            page.left_out
-        ));
+        text.push_str(&format!("\n{MORE}{} more decisions are open._\n", page.left_out));
     }
     if !closed.is_empty() {
         text.push_str(&format!("\n{ANSWERED}\n"));

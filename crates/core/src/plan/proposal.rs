@@ -203,7 +203,8 @@ pub fn item_body(part: PlanItem<'_>, version: u32, parent: (&str, &str)) -> Stri
         }
     };
     text += &format!(
-        "\n## Part of\n\n`{}` of plan v{version} of {id}, {title}. `banksman show {id}` shows the plan. Other agents work on the other subtasks.\n",
+        "\n## Part of\n\n`{}` of plan v{version} of {id}, {title}. The task {id} has the plan. \
+         Other agents work on the other subtasks.\n",
         part.id()
     );
     text

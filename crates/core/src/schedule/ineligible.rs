@@ -1,4 +1,4 @@
-//! Why a task does not start: the reason in words, what it waits for, and what to type to change
+//! Why a task does not start: the reason in words, what it waits for, and what would change
 //! it.
 
 use super::{Area, Budget, BudgetLimit, BudgetScope, Used};
@@ -144,7 +144,7 @@ impl Ineligible {
         }
     }
 
-    /// What would change it, in a short sentence with the command to type or the setting to change.
+    /// What would change it, in a short sentence with the setting to change.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -158,31 +158,29 @@ impl Ineligible {
                     "give a worker the role {role} (`workers.NAME.roles`){which}, or start a node that has one"
                 )
             }
-            Self::Paused => "type `banksman resume`".to_owned(),
-            Self::BatchPaused { batch } => format!("type `banksman batch resume {batch}`"),
+            Self::Paused => "resume the start of agents".to_owned(),
+            Self::BatchPaused { batch } => format!("resume the batch {batch}"),
             Self::OverBudget { scope, bound: BudgetLimit { what, .. } } => match scope {
                 BudgetScope::Day => format!(
                     "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
                 ),
                 BudgetScope::Batch(batch) => {
-                    format!("type `banksman batch set {batch} --{what} MORE` (or `none`)")
+                    format!("raise the limit of {what} of the batch {batch}, or lift it")
                 }
                 BudgetScope::Task(_) => format!("raise `budget.task_{what}`"),
             },
             Self::NotHere { .. } => {
                 "another node takes it; `workers` in the settings adds a worker here".to_owned()
             }
-            Self::AreaTaken { by, .. } => {
-                format!("it can start when {by} ends; see `banksman show {by}`")
+            Self::AreaTaken { by, .. } => format!("it can start when {by} ends"),
+            Self::AreaReserved { to, .. } => format!("it can start after {to}"),
+            Self::AccountPaused { account, until, .. } => {
+                format!(
+                    "it continues by itself at {until}, or when you resume the account {account}"
+                )
             }
-            Self::AreaReserved { to, .. } => {
-                format!("it can start after {to}; see `banksman why {to}`")
-            }
-            Self::AccountPaused { account, until, .. } => format!(
-                "it continues by itself at {until}; `banksman accounts resume {account}` continues now"
-            ),
             Self::AccountProbing { account } => format!(
-                "it continues when the provider answers that run; `banksman accounts resume {account}` continues now"
+                "it continues when the provider answers that run, or when you resume the account {account}"
             ),
             Self::AccountFull { account, .. } => {
                 format!("wait for a run to end, or raise `accounts.{account}.max_concurrent`")
@@ -192,9 +190,9 @@ impl Ineligible {
             }
             Self::Full { .. } => "wait for a run to end, or raise `limits.total`".to_owned(),
             Self::NodeFull { .. } => "wait for a run to end, or raise `limits.agents`".to_owned(),
-            Self::BatchFull { batch, .. } => format!(
-                "wait for a run to end, or type `banksman batch set {batch} --concurrency N`"
-            ),
+            Self::BatchFull { batch, .. } => {
+                format!("wait for a run to end, or raise the concurrency of the batch {batch}")
+            }
         }
     }
 

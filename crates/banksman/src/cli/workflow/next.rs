@@ -6,7 +6,7 @@ use super::{WhichArgs, standing};
 use crate::api::workflow::Next;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::up::follow_up;
-use crate::cli::{Context, Exit, Result};
+use crate::cli::{Context, Exit, Result, hints};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
 
@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     todos.iter_mut().filter(is_known).for_each(|todo| todo.assignment = None);
     let parent = standing.workflow.state();
     context.out.answer(
-        || Next::new(&standing.workflow, &todos),
+        || Next::new(&standing.workflow, &todos, hints::command),
         || {
             if todos.is_empty() {
                 let (id, name) = (standing.workflow.task.id, sanitize(&standing.flow.name));
@@ -72,8 +72,8 @@ fn paragraph(todo: &NextAction) -> String {
             text.push('\n');
         }
     }
-    for command in &todo.report {
-        text.push_str(&format!("  {command}\n"));
+    for suggestion in &todo.report {
+        text.push_str(&format!("  {}\n", hints::command(suggestion)));
     }
     text.push('\n');
     text

@@ -12,7 +12,7 @@ use crate::cli::up::{follow_up, follow_up_until};
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
-use crate::ops::error_report::ErrorReport;
+use crate::ops::error_report::{ErrorReport, Hint};
 use crate::ops::workflows::{self, ManualCheck, ReportedOutcome, StepReport, WorkFolder};
 use crate::store::Applied;
 
@@ -104,7 +104,8 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit> {
     let moved = moved.map_err(|error| {
         let mut problem = ErrorReport::from(&error);
         if !problem.errors.is_empty() {
-            problem.hint = Some(workflows::instead(&session, &step, said).into());
+            let instead = workflows::instead(&session, &step, said);
+            problem.hint = Some(Hint::ReportInstead(Box::new(instead)));
         }
         problem
     })?;

@@ -45,7 +45,7 @@ pub struct AcpRequest {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("no agent program given; run `banksman acp-client -- PROGRAM ARGS…`")]
+    #[error("no agent program given; write it after `acp-client --`")]
     NoProgram,
     #[error("failed to {operation}")]
     Io {

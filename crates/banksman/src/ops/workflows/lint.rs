@@ -12,6 +12,7 @@ use banksman_core::workflow;
 use super::{Params, Source, WorkflowError};
 use crate::exec::files::missing;
 use crate::ops::OpsError;
+use crate::ops::error_report::Hint;
 
 /// Where a repository keeps its workflows.
 const SPECS: &str = ".workflow/specs";
@@ -121,10 +122,8 @@ fn specs(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, OpsError> {
         }
     }
     if found.is_empty() {
-        return Err(OpsError::input(
-            format!("there are no workflows in `{SPECS}`"),
-            "name a file: banksman workflow lint FILE",
-        ));
+        let message = format!("there are no workflows in `{SPECS}`");
+        return Err(OpsError::input(message, Hint::NameWorkflowFile));
     }
     found.sort();
     Ok(found)

@@ -1,28 +1,29 @@
 //! What there is to do about a workflow now: for people, and for agents that drive it.
 
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
-use super::{WorkflowStatus, is_manual, veto_ends};
-use crate::exec::process::quoted;
+use super::{ReportedOutcome, WorkflowStatus, is_manual, veto_ends};
+use crate::ops::suggestion::Suggestion;
 use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
 /// What there is to do about a step now.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct NextAction {
-    pub task: String,
+    pub task: TaskId,
     pub step: String,
     pub title: String,
     pub kind: NextActionKind,
     pub what: String,
     /// The words for whoever does it, where it is not begun.
     pub assignment: Option<String>,
-    /// What to type when it is done.
-    pub report: Vec<String>,
+    /// What to do when it is done.
+    pub report: Vec<Suggestion>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -61,29 +62,29 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
     let (kind, what, report) = match parent.state().kind {
         StateKind::Waiting => {
             let problem = parent.text(Field::Problem).unwrap_or("it waits for a person");
-            let accept = all_passed.then(|| format!("banksman move {id} --on accept"));
-            let report = [format!("banksman move {id} --on resume")]
-                .into_iter()
-                .chain(accept)
-                .chain([format!("banksman move {id} --on abort --set reason='…'")]);
-            (NextActionKind::Decide, format!("shall it go on? {problem}"), report.collect())
+            let on = |trigger: &str, field| {
+                let trigger = trigger.to_owned();
+                Suggestion::MoveOn { task: id, trigger, field }
+            };
+            let accept = all_passed.then(|| on("accept", None));
+            let report = [on(Trigger::Resume.name(), None)].into_iter().chain(accept);
+            let report = report.chain([on(Trigger::Abort.name(), Some(Field::Reason))]).collect();
+            (NextActionKind::Decide, format!("shall it go on? {problem}"), report)
         }
         StateKind::Reviewing => {
-            let what = "what its steps have made is merged; `banksman up` does it";
+            let what = "what its steps have made is merged; `up` does it";
             (NextActionKind::Wait, what.to_owned(), Vec::new())
         }
-        StateKind::Working if all_passed => (
-            NextActionKind::Wait,
-            "every step has passed; `banksman up` ends it".to_owned(),
-            Vec::new(),
-        ),
+        StateKind::Working if all_passed => {
+            (NextActionKind::Wait, "every step has passed; `up` ends it".to_owned(), Vec::new())
+        }
         StateKind::Working | StateKind::Queued | StateKind::Blocked | StateKind::Parked => {
             return None;
         }
         StateKind::Done | StateKind::Failed | StateKind::Cancelled => return None,
     };
     Some(NextAction {
-        task: id.to_string(),
+        task: id,
         step: String::new(),
         title: parent.task.title.clone(),
         kind,
@@ -100,14 +101,14 @@ struct Looked<'a> {
     spec: &'a Step,
 }
 
-/// What is to be done, in words, the words for whoever does it, and what to type then.
-type Instruction = (NextActionKind, String, Option<String>, Vec<String>);
+/// What is to be done, in words, the words for whoever does it, and what to do then.
+type Instruction = (NextActionKind, String, Option<String>, Vec<Suggestion>);
 
 impl Looked<'_> {
     fn todo(&self) -> Option<NextAction> {
         let (kind, what, assignment, report) = self.task()?;
         Some(NextAction {
-            task: self.stored.task.id.to_string(),
+            task: self.stored.task.id,
             step: self.spec.id.clone(),
             title: self.stored.task.title.clone(),
             kind,
@@ -133,8 +134,9 @@ impl Looked<'_> {
             },
             Some(Activity::Agent) => match tried_again_at(self.stored) {
                 Some(at) => {
-                    let id = self.stored.task.id;
-                    wait(&format!("it is tried again at {at}, or now: banksman retry {id}"))
+                    let retry = vec![Suggestion::Retry(self.stored.task.id)];
+                    let what = format!("it is tried again at {at}, or now");
+                    Some((NextActionKind::Wait, what, None, retry))
                 }
                 None => wait("an agent is at work"),
             },
@@ -145,20 +147,16 @@ impl Looked<'_> {
             Some(Activity::PullRequest | Activity::Merge | Activity::Capture | Activity::Wait)
             | None => match state.kind {
                 StateKind::Failed => {
-                    let report = ["retry", "skip"].map(|word| self.report(&self.spec.id, word, ""));
-                    Some((
-                        NextActionKind::Decide,
-                        "it was given up".to_owned(),
-                        None,
-                        report.into(),
-                    ))
+                    let words = [ReportedOutcome::Retry, ReportedOutcome::Skip];
+                    let report = words.map(|word| self.report(&self.spec.id, word)).into();
+                    Some((NextActionKind::Decide, "it was given up".to_owned(), None, report))
                 }
-                StateKind::Blocked => wait("its gate failed; `banksman up` leads the work back"),
+                StateKind::Blocked => wait("its gate failed; `up` leads the work back"),
                 StateKind::Queued if self.stored.task.open_needs > 0 => None,
                 StateKind::Queued if self.standing.workflow.state().kind == StateKind::Waiting => {
                     wait("nothing is begun before the workflow goes on")
                 }
-                StateKind::Queued => wait("it waits for an agent; `banksman up` starts it"),
+                StateKind::Queued => wait("it waits for an agent; `up` starts it"),
                 StateKind::Working | StateKind::Reviewing | StateKind::Waiting => None,
                 StateKind::Parked | StateKind::Done | StateKind::Cancelled => None,
             },
@@ -170,7 +168,7 @@ impl Looked<'_> {
         let between = if signal.is_empty() { "" } else { "\n" };
         let found = check_findings(self.stored.text(Field::Diagnostic).unwrap_or_default());
         let words = format!("{}{found}{between}{signal}\n", self.assignment());
-        let report = vec![self.report(&self.spec.id, "done", "")];
+        let report = vec![self.report(&self.spec.id, ReportedOutcome::Done)];
         (NextActionKind::Do, launch_words(self.spec), Some(words), report)
     }
 
@@ -179,17 +177,19 @@ impl Looked<'_> {
             let what = format!(
                 "an agent let it pass; a person may say no until {at}, then it goes on by itself"
             );
-            let report = vec![
-                self.report(self.gate(), "pass", ""),
-                self.report(self.gate(), "veto", " --note '…'"),
-            ];
+            let report = self.verdicts(ReportedOutcome::Veto, false);
             return (NextActionKind::Decide, what, None, report);
         }
         // What reviewers have said follows on more lines, and has a place of its own.
         let why = self.stored.text(Field::Diagnostic).and_then(|why| why.lines().next());
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
-        (NextActionKind::Decide, what, Some(self.assignment()), self.verdicts(""))
+        (
+            NextActionKind::Decide,
+            what,
+            Some(self.assignment()),
+            self.verdicts(ReportedOutcome::Fail, false),
+        )
     }
 
     fn to_review(&self) -> Instruction {
@@ -199,7 +199,12 @@ impl Looked<'_> {
             [one] => format!("judge it as its {one}"),
             several => format!("judge it as each of its {}", several.join(", ")),
         };
-        (NextActionKind::Review, what, Some(self.assignment()), self.verdicts(" --as reviewer"))
+        (
+            NextActionKind::Review,
+            what,
+            Some(self.assignment()),
+            self.verdicts(ReportedOutcome::Fail, true),
+        )
     }
 
     fn assignment(&self) -> String {
@@ -211,18 +216,20 @@ impl Looked<'_> {
         self.spec.gate.as_ref().map_or(&self.spec.id, |gate| &gate.id)
     }
 
-    fn verdicts(&self, actor: &str) -> Vec<String> {
-        let gate = self.gate();
-        vec![
-            self.report(gate, "pass", actor),
-            self.report(gate, "fail", &format!(" --note '…'{actor}")),
-        ]
+    /// To let it pass, or not.
+    fn verdicts(&self, no: ReportedOutcome, as_reviewer: bool) -> Vec<Suggestion> {
+        let report = |word| self.report_as(self.gate(), word, as_reviewer);
+        vec![report(ReportedOutcome::Pass), report(no)]
+    }
+
+    fn report(&self, step: &str, word: ReportedOutcome) -> Suggestion {
+        self.report_as(step, word, false)
     }
 
     /// Other workflows may have a step of the same id, so this one is named.
-    fn report(&self, name: &str, word: &str, more: &str) -> String {
-        let workflow = self.standing.workflow.task.id;
-        format!("banksman workflow report {} {word}{more} --workflow {workflow}", quoted(name))
+    fn report_as(&self, step: &str, word: ReportedOutcome, as_reviewer: bool) -> Suggestion {
+        let (step, workflow) = (step.to_owned(), self.standing.workflow.task.id);
+        Suggestion::ReportStep { step, word, as_reviewer, workflow }
     }
 }
 

@@ -16,6 +16,7 @@ use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, match
 
 use super::{find_step, named_near, recent_in};
 use crate::exec::mailbox::{Mailbox, SpecCopy};
+use crate::ops::error_report::Hint;
 use crate::ops::library::Library;
 use crate::ops::principal::Operation;
 use crate::ops::tasks::named;
@@ -323,9 +324,7 @@ impl Planning<'_> {
         let Some(latest) = latest(self.store, &self.request.project, workflow)? else {
             return Err(OpsError::input(
                 format!("the workflow `{workflow}` was never started in this project"),
-                format!(
-                    "start it first, or both together: banksman workflow run {workflow}.yaml …"
-                ),
+                Hint::StartWorkflow(Some(workflow.to_owned())),
             ));
         };
         let steps = self.store.children(latest.task.id)?;

@@ -183,9 +183,9 @@ fn why_names_what_a_task_waits_for() {
     exit 0
     -- stdout
     t1 is in pending
-    WAITS FOR  UNTIL  WHO          WHAT
-    queue             a worker     it is the first in the queue
-    machine           banksman up  no machine works on this store
+    WAITS FOR  UNTIL  WHO        WHAT
+    queue             a worker   it is the first in the queue
+    machine           a machine  no machine works on this store
     then: start agents: banksman up
     ");
     assert_snapshot!(sandbox.run(&["why", "t2"]), @"

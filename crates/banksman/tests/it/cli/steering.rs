@@ -126,7 +126,7 @@ fn down_with_agents_ends_them_and_their_tasks_come_back() {
     let task = harness.json(&["show", "t1"]);
     assert_eq!((&task["lease"], &task["state"]), (&json!(null), &json!("working")));
     let log = harness.ok(&["log", "t1"]);
-    assert!(log.contains("stopped: human:kim by `banksman down`"), "{log}");
+    assert!(log.contains("stopped: human:kim by `down`"), "{log}");
 }
 
 #[test]

@@ -133,5 +133,5 @@ fn no_more_is_shown_than_people_can_answer() {
     let (text, _) = note(&store, "", NOON);
     assert_eq!(text.matches("\n#### d").count(), 50);
     assert!(text.contains("## Pending Decisions (53)\n"), "{text}");
-    assert!(text.contains("\n_And 3 more: `banksman decisions` lists all of them._\n"), "{text}");
+    assert!(text.contains("\n_And 3 more decisions are open._\n"), "{text}");
 }

@@ -33,7 +33,7 @@ fn why_names_each_seat_and_what_it_does() {
     assert_eq!(why["waitingFor"][2]["kind"], "timer", "the bound of the state is told, too: {why}");
     assert_eq!(
         why["next"],
-        "they answer, and it is decided; see banksman log t2; banksman retry t2 asks it at once"
+        "they answer, and it is decided; a retry asks at once: banksman log t2, then banksman retry t2"
     );
 
     let document = table.harness.json(&["show", "t1"]);

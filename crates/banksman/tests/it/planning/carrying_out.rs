@@ -52,7 +52,7 @@ fn assert_only_the_part_asks(desk: &Desk, name: &str) {
     let mut told = desk.until(child, "merge_ready");
     told.notices.extend(desk.until(WHOLE, "merge_ready").notices);
     told.add(desk.driver.turn(), desk.driver.notices());
-    let asks = format!("{child} is merge_ready: Do {name} (banksman decisions show d");
+    let asks = format!("{child} is merge_ready: Do {name}");
     assert!(told.notices.iter().any(|text| text.starts_with(&asks)), "{told:?}");
     assert!(!told.notices.iter().any(|text| text.starts_with("t1 ")), "{told:?}");
 }

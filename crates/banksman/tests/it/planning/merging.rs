@@ -170,7 +170,7 @@ fn without_anybody_at_work_a_pulse_merges() {
     );
     let why = desk.harness.json(&["why", "t1"]);
     let who = &why["waitingFor"][0]["who"];
-    assert_eq!([who, &why["next"]], ["banksman up", "start agents: banksman up"], "{why}");
+    assert_eq!([who, &why["next"]], ["a machine", "start agents: banksman up"], "{why}");
     wait_until("pulses have merged it", || {
         desk.harness.pulse();
         desk.state(WHOLE) == "done"

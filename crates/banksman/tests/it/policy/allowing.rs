@@ -67,7 +67,7 @@ fn the_budget_of_a_day_is_one_question_for_all_that_wait() {
     let why = why(&Session::system(driver.store.clone()), ids[2], &bounds, driver.now())
         .expect("an answer");
     assert_eq!(
-        why.next,
+        why.next.what,
         "wait for the next day (UTC), or raise `budget.day_runs` and start `up` again"
     );
     assert_eq!((harness.state(ids[2]).as_str(), harness.starts().len()), ("queued", 2));

@@ -109,7 +109,11 @@ fn every_kind_of_change_is_told(world: &World) {
     assert!(details[2].contains("r1.1") || details[2].contains("epoch: 1"), "{}", details[2]);
     assert!(details[4].contains("succeeded"), "{}", details[4]);
     assert!(details[6].contains("Shall it be set down?"), "{}", details[6]);
-    assert!(details[7].contains("(banksman decisions show d1)"), "{}", details[7]);
+    assert!(
+        details[7].contains("kind: Reminder") || details[7].contains("kind: Decision"),
+        "{}",
+        details[7]
+    );
     assert!(details[9].contains("human:kim"), "{}", details[9]);
 }
 

@@ -28,7 +28,7 @@ fn a_notice_comes_with_its_transition(world: &World) {
     let asked = to_asking(&store, "ask me");
     let other = add(&store, "lift");
     refused(store.apply(other, ask("human:kim", "cancelled", &[]), None, NOON));
-    let text = format!("{asked} is asking: ask me (banksman decisions show d1)");
+    let text = format!("{asked} is asking: ask me");
     let (kind, task, decision) = (NoticeKind::Decision, Some(asked), Some(DecisionId(1)));
     let expected = Notice { id: 1, kind, task, decision, urgent: false, text };
     assert_eq!(store.take_notices(TERMINAL, NOON).unwrap(), [expected]);

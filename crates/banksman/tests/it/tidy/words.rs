@@ -1,4 +1,4 @@
-//! A word of the glossary names one type.
+//! A word of the glossary names one type, and what to type is said by the command line alone.
 //!
 //! The documents of `api` are left out: there a word names the same thing as it goes over the wire.
 
@@ -63,6 +63,47 @@ fn types(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
             (is_declaration && !is_associated).then_some((offset, &rest[..end]))
         })
     })
+}
+
+const COMMANDS: &str = "docs/reference/cli.md";
+/// The command line itself, and what documents settings and templates.
+const MAY_SAY_COMMANDS: [&str; 4] = [
+    "crates/banksman/src/cli/",
+    "crates/banksman/src/config.rs",
+    "crates/banksman/src/config/",
+    "crates/banksman/src/prompts.rs",
+];
+
+/// Texts with a command to type. Another surface would show them, too, and has no commands.
+pub(super) fn commands_in_texts(files: &[SourceFile]) -> Vec<Violation> {
+    let reference = files.iter().find(|file| file.path == COMMANDS);
+    let lines = reference.map(|file| file.text.lines()).into_iter().flatten();
+    let commands: Vec<&str> = lines.filter_map(|line| line.strip_prefix("## ")).collect();
+    let is_free = |file: &&SourceFile| MAY_SAY_COMMANDS.iter().any(|at| file.path.starts_with(at));
+    let sources = files.iter().filter(|file| is_ours(&file.path) && !is_free(file));
+    let found = sources.flat_map(|file| {
+        let in_program = file.literals.iter().filter(|text| !file.is_test_at(text.offset));
+        let says = |text: &str| commands.iter().skip(1).any(|command| text.contains(command));
+        in_program.filter(move |literal| says(&literal.text)).map(|literal| {
+            let detail = "make it a `Hint` or a `Suggestion`, and phrase it in cli/hints.rs";
+            file.violation(literal.offset, "command in a text", detail)
+        })
+    });
+    found.collect()
+}
+
+#[test]
+fn a_command_in_a_text_is_found() {
+    let found = |path: &str, text: &str| {
+        let reference = SourceFile::new(COMMANDS, "## banksman\n\n## banksman up\n");
+        commands_in_texts(&[reference, SourceFile::new(path, text)]).len()
+    };
+    let text = "const A: &str = \"start it: banksman up\";";
+    assert_eq!(found("crates/banksman/src/ops/why.rs", text), 1);
+    assert_eq!(found("crates/core/src/plan.rs", text), 1);
+    assert_eq!(found("crates/banksman/src/cli/hints.rs", text), 0);
+    assert_eq!(found("crates/banksman/src/ops/why.rs", "// banksman up\n"), 0);
+    assert_eq!(found("crates/banksman/src/ops/why.rs", "const A: &str = \"a running `up`\";"), 0);
 }
 
 #[test]

@@ -89,25 +89,26 @@ fn what_a_person_wrote_for_something_else_answers_nothing_wherever_a_run_puts_it
 }
 
 #[test]
-fn what_is_written_beside_a_run_is_nobodys_answer_and_the_record_says_what_to_type() {
+fn what_is_written_beside_a_run_is_nobodys_answer_and_the_record_says_what_to_do() {
     let bench = Bench::new(BESIDE);
     bench.holds("B.1");
     bench.until_started("B.1");
     bench.until_state("A", "gate(human)");
-    for (file, typed) in [("G-pass", "decisions approve"), ("G-fail.md", "decisions changes")] {
+    for (file, typed) in [("G-pass", "with approve"), ("G-fail.md", "with changes")] {
         bench.leaves(file, "so it is");
         bench.until("it is put away", |bench| bench.logged(file) == 1);
         assert_eq!(bench.state("A"), "gate(human)");
         assert!(bench.log().iter().any(|line| line.contains(typed)), "{:?}", bench.log());
     }
     let run = bench.run_of("B.1");
-    let line = bench.log().into_iter().find(|line| line.contains("decisions approve"));
+    let line = bench.log().into_iter().find(|line| line.contains("with approve"));
     let line = line.expect("it was refused");
     assert!(line.contains(&run), "{line}");
     assert_eq!(refused(&bench, "A").len(), 1, "whoever goes on knocking fills the history");
 
-    let command = line.split("banksman ").nth(1).expect("a command").trim();
-    bench.harness.ok(&command.split(' ').collect::<Vec<_>>());
+    let answer = line.split("answer ").nth(1).expect("an answer").trim();
+    let (decision, action) = answer.split_once(" with ").expect("an action");
+    bench.harness.ok(&["decisions", "answer", decision, action]);
     bench.until_state("A", "passed");
     bench.go("B.1");
     bench.until_over("complete");

@@ -44,7 +44,7 @@ fn a_step_that_is_tried_again_says_when() {
     // The agent is gone before its keeper has left a receipt and a turn has read it.
     let next = |bench: &Bench| bench.harness.ok(&["workflow", "next"]);
     bench.until("it rests", |bench| next(bench).contains("A: it is tried again at "));
-    assert!(next(&bench).contains("or now: banksman retry t2\n"), "{}", next(&bench));
+    assert!(next(&bench).contains("or now\n  banksman retry t2\n"), "{}", next(&bench));
     assert!(bench.harness.ok(&["workflow", "status"]).contains("  retry at "));
 }
 

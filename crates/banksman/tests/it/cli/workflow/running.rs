@@ -130,7 +130,7 @@ fn a_workflow_is_started_once_and_looked_at() {
     assert_snapshot!(workflow(&sandbox, &["next"]), @"
     exit 0
     -- stdout
-    t2  X-1 write-tests: it waits for an agent; `banksman up` starts it
+    t2  X-1 write-tests: it waits for an agent; `up` starts it
     ");
     let document = sandbox.json(&["workflow", "status"]);
     assert_eq!(
