@@ -3,10 +3,10 @@
 use banksman_core::schedule;
 use banksman_core::time::Span;
 
-use crate::store::batches;
+use crate::store::batches::Batch as BatchRow;
 
 documents! {
-    Batch<'a>(batch: &'a batches::Batch) {
+    Batch<'a>(batch: &'a BatchRow) {
         budget: Budget = Budget::new(&batch.budget),
         concurrency: i64 = batch.concurrency,
         done: i64 = batch.done,

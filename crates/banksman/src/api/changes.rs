@@ -3,12 +3,12 @@
 use banksman_core::time::Instant;
 use serde::Serialize;
 
-use crate::store::feed::{self, ChangeDetail};
-use crate::store::notices;
+use crate::store::feed::{Change as FeedChange, ChangeDetail};
+use crate::store::notices::Notice as StoredNotice;
 
 documents! {
     /// One line of `banksman changes --json`. It has one of the four details.
-    Change<'a>(change: &'a feed::Change) {
+    Change<'a>(change: &'a FeedChange) {
         /// Pass it to `--after` to go on behind this change.
         cursor: String = change.cursor.to_string(),
         at: Instant = change.at,
@@ -18,7 +18,7 @@ documents! {
         detail: Detail<'a> = detail(&change.detail),
     }
 
-    Notice<'a>(notice: &'a notices::Notice) {
+    Notice<'a>(notice: &'a StoredNotice) {
         id: i64 = notice.id,
         kind: &'static str = notice.kind.as_str(),
         task: Option<String> = notice.task.map(|task| task.to_string()),

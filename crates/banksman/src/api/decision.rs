@@ -9,7 +9,7 @@ use super::Sorted;
 use super::error::{ErrorDocument, FieldMessage};
 use super::task::{Run, TransitionResponse};
 use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict};
-use crate::store::query;
+use crate::store::query::{Decision as DecisionRow, DecisionEnd};
 
 /// The open decisions.
 #[derive(Debug, Serialize)]
@@ -44,7 +44,7 @@ documents! {
         version: i64 = item.stored.task.version,
     }
 
-    Settled<'a>(end: &'a query::DecisionEnd) {
+    Settled<'a>(end: &'a DecisionEnd) {
         at: Instant = end.at,
         by: &'a str = &end.by,
         seq: i64 = end.seq,
@@ -95,7 +95,7 @@ documents! {
     }
 
     /// A decision that is hidden for a while.
-    Snoozed(snoozed: &query::Decision) {
+    Snoozed(snoozed: &DecisionRow) {
         deadline: Option<Instant> = snoozed.deadline,
         decision: String = snoozed.id.to_string(),
         snoozed_until: Option<Instant> = snoozed.snoozed_until,

@@ -10,11 +10,11 @@ use crate::ops::status::{
     StatusSummary,
 };
 use crate::store::accounts::AccountRow;
-use crate::store::query;
+use crate::store::query::{Overview, StateCount as CountRow};
 
 documents! {
     /// The output of `status`.
-    Status<'a>(page: &'a StatusPage, summary: &'a StatusSummary, overview: &'a query::Overview) {
+    Status<'a>(page: &'a StatusPage, summary: &'a StatusSummary, overview: &'a Overview) {
         batches: Vec<Batch<'a>> = overview.batches.iter().map(Batch::new).collect(),
         dead_effects: i64 = overview.dead_effects,
         disk: Disk = Disk::new(page.home.disk),
@@ -101,7 +101,7 @@ documents! {
         worker: &'a str = &active.worker,
     }
 
-    StateCount<'a>(count: &'a query::StateCount) {
+    StateCount<'a>(count: &'a CountRow) {
         kind: &'a str = &count.kind,
         state: &'a str = &count.state,
         tasks: i64 = count.tasks,

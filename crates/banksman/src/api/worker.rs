@@ -6,11 +6,11 @@ use banksman_core::schedule;
 use banksman_core::time::Instant;
 
 use crate::store::accounts::AccountRow;
-use crate::store::nodes;
+use crate::store::nodes::Node as NodeRow;
 
 documents! {
     /// `running` counts the runs of a worker.
-    Node<'a>(node: &'a nodes::Node, is_live: bool, running: &dyn Fn(&schedule::Worker) -> usize) {
+    Node<'a>(node: &'a NodeRow, is_live: bool, running: &dyn Fn(&schedule::Worker) -> usize) {
         capacity: u32 = node.capacity,
         live: bool = is_live,
         name: &'a str = &node.name,

@@ -7,7 +7,7 @@ use super::symbols::local;
 use super::{Context, Exit, Result, hints};
 use crate::api::changes as dto;
 use crate::ops::changes::{self, Request};
-use crate::store::feed::{Change, ChangeDetail, Cursor};
+use crate::store::feed::{Change, ChangeDetail};
 
 /// List what changed in the store, oldest first
 ///
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context, args: &ChangesArgs) -> Result<Exit> {
     }
     let after = match args.after.as_deref() {
         None | Some("") => None,
-        Some(text) => Some(text.parse::<Cursor>().map_err(crate::store::StoreError::from)?),
+        Some(text) => Some(changes::cursor(text)?),
     };
     let request = Request { after, limit: args.limit, follow: args.follow };
     changes::read(&session, request, |page| context.out.text(&lines(context, page)))?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::principal::Operation;
 use super::{OpsError, Session};
+use crate::store::StoreError;
 use crate::store::feed::{Change, Cursor, PAGE};
 
 /// A follower looks again after this time even if nothing woke it: on PostgreSQL a change becomes
@@ -18,6 +19,11 @@ pub struct Request {
     pub limit: Option<u64>,
     /// Waits for more at the end.
     pub follow: bool,
+}
+
+/// A place in the feed, as a change names it.
+pub fn cursor(text: &str) -> Result<Cursor, OpsError> {
+    Ok(text.parse::<Cursor>().map_err(StoreError::from)?)
 }
 
 /// The place of the latest change; none before the first.
