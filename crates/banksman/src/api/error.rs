@@ -1,9 +1,11 @@
 //! The document of a failure: one shape for every command and every cause.
 
+use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::machine::FieldError;
+use banksman_core::prompt::TemplateProblem;
 use serde::Serialize;
 
-use crate::ops::error_report::ErrorReport;
+use crate::ops::error_report::{Code, ErrorReport};
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,16 +23,56 @@ pub struct ErrorDocument {
     pub decision: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+/// What is wrong with a field, or in a file.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct FieldMessage {
     pub field: Option<String>,
     pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
 }
 
 impl FieldMessage {
     #[must_use]
     pub fn new(field: &str, message: &str) -> Self {
-        Self { field: Some(field.to_owned()), message: message.to_owned() }
+        Self { field: Some(field.to_owned()), message: message.to_owned(), ..Self::default() }
+    }
+
+    /// A problem of a file.
+    #[must_use]
+    pub fn in_file(file: &impl ToString, problem: &Problem) -> Self {
+        Self {
+            message: problem.message.clone(),
+            file: Some(file.to_string()),
+            line: Some(problem.line as usize),
+            column: Some(problem.column),
+            help: problem.help.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// All problems of a file.
+    #[must_use]
+    pub fn of_file(problems: &Problems) -> Vec<Self> {
+        problems.list.iter().map(|problem| Self::in_file(&problems.origin, problem)).collect()
+    }
+
+    /// A problem of a template.
+    #[must_use]
+    pub fn in_template(file: String, problem: &TemplateProblem) -> Self {
+        Self {
+            message: problem.message.clone(),
+            file: Some(file),
+            line: Some(problem.line),
+            help: Some(problem.help.clone()),
+            ..Self::default()
+        }
     }
 }
 
@@ -46,7 +88,7 @@ impl ErrorDocument {
     pub fn new(problem: &ErrorReport, hint: Option<String>) -> Self {
         let mut errors: Vec<FieldMessage> = problem.errors.iter().map(FieldMessage::from).collect();
         if errors.is_empty() {
-            errors.push(FieldMessage { field: None, message: problem.one_line() });
+            errors.push(FieldMessage { message: problem.one_line(), ..FieldMessage::default() });
         }
         Self {
             success: false,
@@ -56,5 +98,12 @@ impl ErrorDocument {
             hint,
             decision: None,
         }
+    }
+
+    /// What a check has found.
+    #[must_use]
+    pub fn of_findings(code: Code, errors: Vec<FieldMessage>) -> Self {
+        let (allowed_transitions, code) = (Vec::new(), code.as_str());
+        Self { success: false, errors, allowed_transitions, code, hint: None, decision: None }
     }
 }

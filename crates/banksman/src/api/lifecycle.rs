@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::lifecycle::problem::Problems;
 use banksman_core::lifecycle::{self, Lifecycle as Table, Setting, Since};
 use serde::Serialize;
 
-use super::Problem;
 use super::error::FieldMessage;
 
 /// A lifecycle in the list of all.
@@ -20,13 +18,6 @@ pub struct ListedLifecycle {
 }
 
 documents! {
-    /// A lifecycle that was checked.
-    LintedLifecycle<'a>(name: &'a str, found: Option<&'a Problems>) {
-        id: &'a str = name,
-        ok: bool = found.is_none(),
-        problems: Vec<Problem<'a>> = super::problems(found),
-    }
-
     /// A lifecycle as a table. Timeouts are transitions of the role `system` with an `after`.
     Lifecycle<'a>(table: &'a Table) {
         about: &'a str = &table.about,

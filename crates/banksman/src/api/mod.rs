@@ -49,8 +49,7 @@ pub mod workflow;
 
 use std::collections::BTreeMap;
 
-use banksman_core::lifecycle::problem;
-use banksman_core::prompt::TemplateProblem;
+use error::FieldMessage;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
@@ -60,24 +59,6 @@ pub fn list<T>(
     items: impl IntoIterator<Item = T>,
 ) -> BTreeMap<&'static str, Vec<T>> {
     BTreeMap::from([(name, items.into_iter().collect())])
-}
-
-/// A document about things that were checked: whether all are valid, and what was found.
-pub fn checked<T>(
-    ok: bool,
-    name: &'static str,
-    items: impl IntoIterator<Item = T>,
-) -> BTreeMap<&'static str, Checked<T>> {
-    let items = items.into_iter().collect();
-    BTreeMap::from([("ok", Checked::Ok(ok)), (name, Checked::Found(items))])
-}
-
-/// A member of a document about things that were checked.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub enum Checked<T> {
-    Ok(bool),
-    Found(Vec<T>),
 }
 
 /// Prints all members in the order of the alphabet, however they are declared.
@@ -90,46 +71,15 @@ impl<T: Serialize> Serialize for Sorted<T> {
     }
 }
 
-/// An error or a warning in a file.
-#[derive(Debug, Clone, Serialize)]
-pub struct Problem<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<u32>,
-    /// Unless the document names it once for all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    pub help: Option<&'a str>,
-    pub line: usize,
-    pub message: &'a str,
-}
-
-impl<'a> From<&'a problem::Problem> for Problem<'a> {
-    fn from(problem: &'a problem::Problem) -> Self {
-        Self {
-            column: Some(problem.column),
-            file: None,
-            help: problem.help.as_deref(),
-            line: problem.line as usize,
-            message: &problem.message,
-        }
-    }
-}
-
-impl<'a> Problem<'a> {
-    /// A problem of this file.
-    pub fn at(file: &impl ToString, problem: impl Into<Self>) -> Self {
-        Self { file: Some(file.to_string()), ..problem.into() }
-    }
-}
-
-impl<'a> From<&'a TemplateProblem> for Problem<'a> {
-    fn from(problem: &'a TemplateProblem) -> Self {
-        let TemplateProblem { line, message, help } = problem;
-        Self { column: None, file: None, help: Some(help), line: *line, message }
-    }
-}
-
-/// The problems of one file; none if it is valid.
-fn problems(problems: Option<&problem::Problems>) -> Vec<Problem<'_>> {
-    problems.into_iter().flat_map(|problems| &problems.list).map(Problem::from).collect()
+/// Files in which no problem was found. Otherwise the answer is an
+/// [`ErrorDocument`](error::ErrorDocument) with all of the problems.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// The names of what was checked.
+    pub checked: Vec<String>,
+    /// Parameters that were checked with a value that stands in for the one to be chosen.
+    pub stand_ins: Vec<String>,
+    pub success: bool,
+    pub warnings: Vec<FieldMessage>,
 }

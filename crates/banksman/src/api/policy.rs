@@ -1,9 +1,6 @@
 //! What the policy says about actions, and permissions, as JSON.
 
-use banksman_core::lifecycle::problem::Problems;
 use banksman_core::policy::{Action, Assessment, PolicyFinding, Rank, RiskClass};
-
-use super::Problem;
 
 documents! {
     /// How an action is classified.
@@ -20,13 +17,6 @@ documents! {
         rule: Option<&'a str> = finding.rule.as_ref().map(|(name, _)| name.as_str()),
         what: &'a str = &finding.what,
         why: &'a str = &finding.why,
-    }
-
-    /// A policy file that was checked.
-    LintedPolicy<'a>(path: String, found: Option<&'a Problems>) {
-        file: String = path,
-        ok: bool = found.is_none(),
-        problems: Vec<Problem<'a>> = super::problems(found),
     }
 
     /// A permission that was granted, and the action that answered its decision.

@@ -8,12 +8,10 @@ use banksman_core::workflow::simulate::{
     self, Estimate, SimulationEnd, SimulationEvent, WorstCase,
 };
 
-use super::{Problem, Sorted};
+use super::Sorted;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::suggestion::Suggestion;
-use crate::ops::workflows::{
-    Linted, NextAction, NextActionKind, Simulated, WorkflowStatus, failures,
-};
+use crate::ops::workflows::{NextAction, NextActionKind, Simulated, WorkflowStatus, failures};
 use crate::store::Stored;
 
 documents! {
@@ -98,23 +96,6 @@ documents! {
         task: String = action.task.to_string(),
         title: &'a str = &action.title,
         what: &'a str = &action.what,
-    }
-
-    /// A file that was checked.
-    LintedFile<'a>(linted: &'a Linted, is_ok: bool) {
-        file: String = linted.path.display().to_string(),
-        ok: bool = is_ok,
-        problems: Vec<Problem<'a>> = linted
-            .errors
-            .iter()
-            .flat_map(|found| found.list.iter().map(|it| Problem::at(&found.origin, it)))
-            .collect(),
-        stand_ins: &'a [String] = &linted.stand_ins,
-        warnings: Vec<Problem<'a>> = linted
-            .warnings
-            .iter()
-            .map(|warning| Problem::at(&linted.path.display(), warning))
-            .collect(),
     }
 
     Simulation<'a>(flow: &'a spec::Workflow, simulated: &'a Simulated) {

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, Result};
+use crate::ops::error_report::Code;
 
 /// The file name that means standard input.
 const STANDARD: &str = "-";
@@ -30,8 +31,10 @@ pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
     read.map_err(Failure::file("read", path))?;
-    let wrong =
-        |what: String, hint: &str| Failure::input(format!("`{}` {what}", path.display()), hint);
+    let wrong = |what: String, hint: &str| {
+        let (message, hint) = (format!("`{}` {what}", path.display()), hint.to_owned());
+        Failure::Invalid { code: Code::NotText, message, hint }
+    };
     if bytes.len() > at_most {
         return Err(wrong(
             format!("is larger than {} KiB", at_most / 1024),

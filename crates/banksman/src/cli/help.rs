@@ -74,12 +74,14 @@ fn exit_codes() -> String {
 }
 
 const ERROR_DOCUMENT: &str = "
-With --json, every failure of every command is this one line on stdout, and stderr stays empty. A command that writes
-JSON lines writes it as its last line.
+With --json, every failure of every command is this one line on stdout, and stderr stays empty. A
+command that writes JSON lines writes it as its last line.
 
-  {\"success\": false, \"errors\": [{\"field\", \"message\"}], \"allowedTransitions\": [], \"code\", \"hint\"}
+  {\"success\": false, \"errors\": [{\"field\", \"message\"}], \"allowedTransitions\": [], \"code\",
+   \"hint\"}
 
-  errors              at least one entry; `field` is null unless the message is about one field of a task
+  errors              at least one entry; `field` is null unless the message is about one field of a
+                      task; a problem of a file has `file`, `line`, `column` and `help`
   allowedTransitions  the states that a task can move to instead, if a move was refused
   code                an error code of the table above
   hint                what to type next, or null
@@ -89,7 +91,7 @@ fn environment() -> String {
     let lines = documented().map(|(name, meaning)| format!("  {name:<36}{meaning}\n"));
     let lines: String = lines.collect();
     format!(
-        "Environment variables\n\n{lines}\nFlags override variables, and variables override files: \
+        "Environment variables\n\n{lines}\nFlags override variables, and variables override files:\n\
          `banksman config list --show-origin`.\n"
     )
 }
@@ -100,9 +102,10 @@ fn states() -> String {
         format!("  {unicode} {ascii}  {:<10} {}\n", kind.as_str(), meaning(kind))
     };
     format!(
-        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). Every state has one kind:\n\n{}\n\
-         A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a \
-         kind.\nThe second symbol is used on terminals without UTF-8.\n",
+        "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). \
+         Every state has one kind:\n\n{}\n\
+         A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a\n\
+         state, a group or a kind. The second symbol is used on terminals without UTF-8.\n",
         StateKind::ALL.map(line).concat()
     )
 }
@@ -123,15 +126,18 @@ fn meaning(kind: StateKind) -> &'static str {
 
 const FORMATTING: &str = "Formatting
 
-  Data goes to stdout, messages and errors to stderr. Colour never carries meaning alone: symbols and words say the same.
+  Data goes to stdout, messages and errors to stderr. Colour never carries meaning alone: symbols
+  and words say the same.
 
-  --json     The answer is one JSON document on stdout (`export` and `audit export` always write JSON lines).
-             A failure is a document on stdout, too, whatever its cause; stderr stays empty. See `banksman help exit-codes`.
-             A check that finds problems is an answer, with exit code 5.
+  --json     The answer is one JSON document on stdout (`export` and `audit export` always write
+             JSON lines). A failure is a document on stdout, too, whatever its cause; stderr stays
+             empty. See `banksman help exit-codes`. What a lint finds is such a failure, with exit
+             code 5; `check` and `audit verify` answer with what they found.
   -q         Only the essentials: `add` and `list` print ids; no next commands are suggested.
   --color    auto, always or never; NO_COLOR, CLICOLOR_FORCE and TERM=dumb are respected.
 
-  Times are RFC 3339 in UTC in JSON, and local otherwise. Spans are a number and a unit: 30s, 10min, 2h, 7d.
-  Ids are `t12` or `12`. Control characters in texts are shown as a replacement character, and escaped in JSON.
+  Times are RFC 3339 in UTC in JSON, and local otherwise. Spans are a number and a unit: 30s, 10min,
+  2h, 7d. Ids are `t12` or `12`. Control characters in texts are shown as a replacement character,
+  and escaped in JSON.
   JSON keys may be added; renames and removals are listed in the change log.
 ";

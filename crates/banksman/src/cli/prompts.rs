@@ -7,9 +7,11 @@ use std::path::Path;
 use clap::Args;
 
 use super::output::{Cell, sanitize, sanitize_lines, table};
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, Result, report};
+use crate::api::error::FieldMessage;
 use crate::api::prompt::{ListedPrompt, Prompt};
-use crate::api::{self, Problem};
+use crate::api::{self, Checked};
+use crate::ops::error_report::Code;
 use crate::ops::prompts::{
     PromptEntry, PromptFinding, find, lint as findings, list as listed, values,
 };
@@ -139,11 +141,16 @@ fn lint(context: &Context, _: &LintArgs) -> Result<Exit> {
         let text = format!("{place}:{}: {}; {}", problem.line, problem.message, problem.help);
         format!("{}\n", sanitize(&text))
     };
-    let problems =
-        found.iter().map(|one| Problem::at(&context.below_root(&one.path), &one.problem));
-    context.out.answer(
-        || api::checked(found.is_empty(), "findings", problems),
-        || found.iter().map(line).collect(),
-    )?;
-    Ok(if found.is_empty() { Exit::Done } else { Exit::Findings })
+    let text = || found.iter().map(line).collect();
+    if found.is_empty() {
+        let (checked, stand_ins, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        return context
+            .out
+            .answer(|| Checked { checked, stand_ins, success: true, warnings }, text);
+    }
+    let error = |PromptFinding { path, problem }: &PromptFinding| {
+        FieldMessage::in_template(context.below_root(path), problem)
+    };
+    let errors = found.iter().map(error).collect();
+    report::findings(&context.out, Code::InvalidPrompt, errors, text)
 }

@@ -7,9 +7,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
-use super::{Exit, Failure, Output};
-use crate::api::error::ErrorDocument;
-use crate::ops::error_report::ErrorReport;
+use super::{Exit, Failure, Output, Result};
+use crate::api::error::{ErrorDocument, FieldMessage};
+use crate::ops::error_report::{Code, ErrorReport};
 
 /// Prints the failure and returns the exit code. If it cannot be printed, only the exit code can
 /// report it.
@@ -30,6 +30,18 @@ pub(crate) fn report(failure: &Failure, out: Output) -> Exit {
         drop(stderr.write_all(as_text(failure, &problem).as_bytes()));
     }
     problem.code.into()
+}
+
+/// Prints what a check of files has found: the document of a failure, or a text for people.
+pub(super) fn findings(
+    out: &Output,
+    code: Code,
+    errors: Vec<FieldMessage>,
+    text: impl FnOnce() -> String,
+) -> Result<Exit> {
+    let document = || format!("{}\n", json_line(&ErrorDocument::of_findings(code, errors)));
+    out.text(&if out.json { document() } else { text() })?;
+    Ok(Exit::Findings)
 }
 
 /// The document of a failure.

@@ -36,7 +36,7 @@ impl EnvVars {
 
 /// What the program reads besides the variables of settings.
 const READ: [(&str, &str); 15] = [
-    (EnvVars::RUN_FOLDER, "the folder of the run that `banksman mcp` serves; set for agents"),
+    (EnvVars::RUN_FOLDER, "the run that `banksman mcp` serves; set for agents"),
     (EnvVars::TOKEN, "set inside an agent's run, where decisions cannot be answered"),
     (EnvVars::RUN, "the same, for every process that a run starts"),
     (EnvVars::HOME, "the parent of ~/.config and ~/.local/share"),

@@ -101,6 +101,15 @@ codes! {
     LostPlace Request "BM-E029" "the changes after the cursor are not all kept; start at the current end"
     DamagedTask Request "BM-E030" "one task in the store is damaged; the others are not affected"
     Database Request "BM-E031" "another database error"
+    NoRun Request "BM-E032" "there is no such run, or its log is gone"
+    OtherNode Request "BM-E033" "the log of the run is on another machine"
+    NotAnId Request "BM-E034" "that is not an id"
+    NoPrompt Request "BM-E035" "there is no such prompt"
+    InvalidPrompt Request "BM-E036" "a prompt template is invalid"
+    InvalidPolicy Request "BM-E037" "the policy is invalid"
+    NoWorkflow Request "BM-E038" "there is no such workflow, or no such step in it"
+    NotACursor Request "BM-E039" "that is not a cursor of the feed"
+    NotText Request "BM-E040" "a file is too large, or is not text in UTF-8"
     Bug Request "BM-E099" "a bug in Banksman; nothing was changed"
 }
 
@@ -263,7 +272,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         ),
         OpsError::Forbidden(_) => (Code::Forbidden, Hint::AskPerson),
         OpsError::Id(_) => {
-            (Code::Input, "a task id is a number, with or without a leading `t`".into())
+            (Code::NotAnId, "a task id is a number, with or without a leading `t`".into())
         }
         OpsError::Line { source, .. } => (
             of_ops(source).0,
@@ -271,7 +280,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         ),
         OpsError::Settings(error) => (Code::Settings, error.hint().to_owned().into()),
         OpsError::Prompt(PromptError::Unsound { .. }) => {
-            (Code::Input, Hint::Lint(LintedFiles::Prompts))
+            (Code::InvalidPrompt, Hint::Lint(LintedFiles::Prompts))
         }
         OpsError::Prompt(PromptError::Read { .. })
         | OpsError::File(_)
@@ -284,7 +293,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         OpsError::Note(NoteError::Unusable { .. }) => {
             (Code::File, "replace it with a plain text file, or move it away".into())
         }
-        OpsError::Input { hint, .. } => (Code::Input, hint.clone()),
+        OpsError::Input { code, hint, .. } => (*code, hint.clone()),
     };
     (code, Some(hint))
 }
@@ -336,7 +345,7 @@ fn of_store(error: &StoreError) -> (Code, Option<Hint>) {
     let (code, hint) = match error {
         StoreError::Db(error) => return (of_database(error), error.hint().map(Hint::from)),
         StoreError::Rejected(rejected) => return of_rejection(rejected),
-        StoreError::Cursor(CursorError::NotACursor(_)) => (Code::Input, Hint::GiveCursor),
+        StoreError::Cursor(CursorError::NotACursor(_)) => (Code::NotACursor, Hint::GiveCursor),
         StoreError::Cursor(CursorError::TooOld(_) | CursorError::Foreign(_)) => {
             (Code::LostPlace, Hint::StartAtEnd)
         }

@@ -37,7 +37,7 @@ use crate::prompts::PromptError;
 use crate::store::StoreError;
 use crate::store::conn::DbError;
 use decisions::DecisionError;
-use error_report::Hint;
+use error_report::{Code, Hint};
 use library::LibraryError;
 use workflows::WorkflowError;
 
@@ -61,7 +61,7 @@ pub enum OpsError {
     #[error("line {line}: {source}")]
     Line { line: usize, source: Box<OpsError> },
     #[error("{message}")]
-    Input { message: String, hint: Hint },
+    Input { code: Code, message: String, hint: Hint },
     #[error(transparent)]
     Settings(#[from] ConfigError),
     #[error(transparent)]
@@ -76,7 +76,11 @@ pub enum OpsError {
 
 impl OpsError {
     pub(crate) fn input(message: impl Into<String>, hint: impl Into<Hint>) -> Self {
-        Self::Input { message: message.into(), hint: hint.into() }
+        Self::about(Code::Input, message, hint)
+    }
+
+    pub(crate) fn about(code: Code, message: impl Into<String>, hint: impl Into<Hint>) -> Self {
+        Self::Input { code, message: message.into(), hint: hint.into() }
     }
 }
 

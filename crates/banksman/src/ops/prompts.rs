@@ -7,7 +7,7 @@ use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::prompt::{Template, TemplateProblem};
 
 use super::OpsError;
-use super::error_report::Hint;
+use super::error_report::{Code, Hint};
 use crate::prompts::{
     BUILT_IN, BuiltInTemplate, PromptError, PromptFile, Prompts, built_in, problems,
 };
@@ -86,7 +86,7 @@ pub fn find(name: &str) -> Result<&'static BuiltInTemplate, OpsError> {
         let name: String = name.chars().take(64).collect();
         let message =
             format!("there is no prompt `{}`; {}", name.escape_debug(), suggestion(&name, known));
-        OpsError::input(message, Hint::ListPrompts)
+        OpsError::about(Code::NoPrompt, message, Hint::ListPrompts)
     })
 }
 

@@ -9,7 +9,7 @@ mod window;
 
 use banksman_core::ids::{RunId, TaskId};
 
-use super::error_report::Hint;
+use super::error_report::{Code, Hint};
 use super::{OpsError, Session, tasks};
 use crate::config::Agents;
 use crate::exec::job::JobId;
@@ -27,7 +27,7 @@ pub use window::{open_window, window_host};
 /// The latest run of a task.
 pub fn last(session: &Session, task: TaskId) -> Result<RunId, OpsError> {
     match tasks::find(session, task)?.task.epoch {
-        0 => Err(OpsError::input(format!("{task} has no runs yet"), Hint::Why(task))),
+        0 => Err(no_run(format!("{task} has no runs yet"), Hint::Why(task))),
         epoch => Ok(RunId { task, epoch }),
     }
 }
@@ -35,7 +35,7 @@ pub fn last(session: &Session, task: TaskId) -> Result<RunId, OpsError> {
 pub fn past(session: &Session, run: RunId) -> Result<PastRun, OpsError> {
     let mut runs = tasks::past_runs(session, run.task)?.into_iter();
     let found = runs.find(|past| past.epoch == run.epoch);
-    let unknown = || OpsError::input(format!("there is no run {run}"), Hint::ListRuns(run.task));
+    let unknown = || no_run(format!("there is no run {run}"), Hint::ListRuns(run.task));
     found.ok_or_else(unknown)
 }
 
@@ -46,7 +46,8 @@ fn folder(agents: &Agents, run: RunId, past: &PastRun) -> Result<JobFolder, OpsE
     }
     let (message, hint) = match &past.node {
         Some(node) if *node != agents.node => {
-            (format!("the log of {run} is on machine `{node}`"), Hint::LogThere(run))
+            let message = format!("the log of {run} is on machine `{node}`");
+            return Err(OpsError::about(Code::OtherNode, message, Hint::LogThere(run)));
         }
         Some(_) if past.ended_at.is_none() => {
             (format!("{run} has not started yet"), Hint::WaitForRun(run))
@@ -57,5 +58,9 @@ fn folder(agents: &Agents, run: RunId, past: &PastRun) -> Result<JobFolder, OpsE
             Hint::ShowHistory(run.task),
         ),
     };
-    Err(OpsError::input(message, hint))
+    Err(no_run(message, hint))
+}
+
+fn no_run(message: String, hint: Hint) -> OpsError {
+    OpsError::about(Code::NoRun, message, hint)
 }

@@ -22,7 +22,7 @@ use banksman_core::machine::running_bounds;
 use banksman_core::time::Instant;
 use banksman_core::workflow::{self, Step, Workflow};
 
-use super::error_report::{Hint, ReportInstead};
+use super::error_report::{Code, Hint, ReportInstead};
 use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
 use super::tasks::{MoveRequest, move_task};
@@ -172,7 +172,7 @@ pub fn find(
     }
     let mut known = all.iter().filter_map(|stored| stored.text(Field::Workflow));
     let hint = named_near(word, &mut known);
-    Err(OpsError::input(format!("no workflow `{word}` was started"), hint))
+    Err(no_workflow(format!("no workflow `{word}` was started"), hint))
 }
 
 /// The workflow that a task is, or is part of.
@@ -185,11 +185,15 @@ fn parent_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
         let Some(parent) = stored.task.parent else { break };
         stored = store.task(parent)?;
     }
-    Err(OpsError::input(format!("{id} belongs to no workflow"), Hint::ListWorkflows))
+    Err(no_workflow(format!("{id} belongs to no workflow"), Hint::ListWorkflows))
+}
+
+fn no_workflow(message: impl Into<String>, hint: impl Into<Hint>) -> OpsError {
+    OpsError::about(Code::NoWorkflow, message, hint)
 }
 
 fn none_yet() -> OpsError {
-    OpsError::input("no workflow was started here yet", Hint::StartWorkflow(None))
+    no_workflow("no workflow was started here yet", Hint::StartWorkflow(None))
 }
 
 /// What was meant, or what there is if that is not too long to be read.
@@ -276,7 +280,7 @@ fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError
     by_file.map(|(stored, _)| stored).or_else(by_task).ok_or_else(|| {
         let ids = steps.iter().filter_map(|stored| stored.text(Field::Step));
         let hint = named_near(word, &mut ids.chain(gates.iter().flatten().map(String::as_str)));
-        OpsError::input(format!("there is no step or gate `{word}`"), hint)
+        no_workflow(format!("there is no step or gate `{word}`"), hint)
     })
 }
 

@@ -7,10 +7,12 @@ use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
 
 use super::ActionArgs;
-use crate::api::Sorted;
-use crate::api::policy::{Classified, LintedPolicy};
+use crate::api::error::FieldMessage;
+use crate::api::policy::Classified;
+use crate::api::{Checked, Sorted};
 use crate::cli::output::{sanitize, sanitize_lines, table};
-use crate::cli::{Context, Exit, Failure, Result};
+use crate::cli::{Context, Exit, Failure, Result, report};
+use crate::ops::error_report::Code;
 
 /// List the rules in effect and where they come from
 #[derive(Debug, Args)]
@@ -59,7 +61,8 @@ pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit> {
 /// The policy in effect here.
 pub(super) fn policy_here(context: &Context) -> Result<Policy> {
     let policy = context.config.agents.policy.read().map_err(|problems| {
-        Failure::input(problems.to_string(), "docs/policy.md shows every key")
+        let hint = "docs/policy.md shows every key".to_owned();
+        Failure::Invalid { code: Code::InvalidPolicy, message: problems.to_string(), hint }
     })?;
     Ok(policy.clone())
 }
@@ -99,11 +102,16 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit> {
             policy::read(&text, &file.display().to_string()).err().map(|problems| *problems)
         }
     };
-    context.out.answer(
-        || LintedPolicy::new(path.display().to_string(), problems.as_ref()),
-        || problems.iter().map(|found| sanitize_lines(&found.to_string())).collect(),
-    )?;
-    Ok(if problems.is_none() { Exit::Done } else { Exit::Findings })
+    let Some(problems) = problems else {
+        let checked = vec![path.display().to_string()];
+        return context.out.answer(
+            || Checked { checked, stand_ins: Vec::new(), success: true, warnings: Vec::new() },
+            String::new,
+        );
+    };
+    let text = || sanitize_lines(&problems.to_string());
+    let errors = FieldMessage::of_file(&problems);
+    report::findings(&context.out, Code::InvalidPolicy, errors, text)
 }
 
 pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit> {

@@ -6,11 +6,12 @@ use banksman_core::lifecycle::problem::{Problem, SourceSnippet};
 use clap::Args;
 
 use super::ParamArgs;
-use crate::api;
-use crate::api::workflow::LintedFile;
+use crate::api::Checked;
+use crate::api::error::FieldMessage;
 use crate::cli::output::{sanitize, sanitize_lines};
 use crate::cli::symbols::counted;
-use crate::cli::{Context, Exit, Result};
+use crate::cli::{Context, Exit, Result, report};
+use crate::ops::error_report::Code;
 use crate::ops::workflows::{self, LintTarget, Linted};
 
 /// Check workflow files
@@ -43,16 +44,31 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
         files => LintTarget::Files(files),
     };
     let linted = workflows::lint(subject, &args.params.params()?, &config.root)?;
-    let is_ok =
-        |linted: &Linted| linted.errors.is_none() && (!args.strict || linted.warnings.is_empty());
-    let all_ok = linted.iter().all(is_ok);
-    context.out.answer(
-        || {
-            let files = linted.iter().map(|linted| LintedFile::new(linted, is_ok(linted)));
-            api::checked(all_ok, "workflows", files)
-        },
-        || linted.iter().flat_map(texts).collect::<Vec<_>>().join("\n"),
-    )?;
+    let text = || linted.iter().flat_map(texts).collect::<Vec<_>>().join("\n");
+    let found = linted.iter().filter_map(|linted| linted.errors.as_ref());
+    let mut errors: Vec<FieldMessage> =
+        found.flat_map(|problems| FieldMessage::of_file(problems)).collect();
+    let warnings = linted.iter().flat_map(|linted| {
+        let file = linted.path.display();
+        linted.warnings.iter().map(move |warning| FieldMessage::in_file(&file, warning))
+    });
+    let warnings: Vec<FieldMessage> = warnings.collect();
+    let summary = format!(
+        "{}: {}, {}",
+        counted(linted.len(), "file"),
+        counted(errors.len(), "error"),
+        counted(warnings.len(), "warning")
+    );
+    if args.strict {
+        errors.extend(warnings.iter().cloned());
+    }
+    let exit = if errors.is_empty() {
+        let checked = linted.iter().map(|linted| linted.path.display().to_string()).collect();
+        let stand_ins = linted.iter().flat_map(|linted| linted.stand_ins.clone()).collect();
+        context.out.answer(|| Checked { checked, stand_ins, success: true, warnings }, text)?
+    } else {
+        report::findings(&context.out, Code::InvalidWorkflow, errors, text)?
+    };
     for one in &linted {
         for name in &one.stand_ins {
             let path = one.path.display();
@@ -60,16 +76,8 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
             context.out.say(&sanitize(&format!("{path}: {how} (--param {name}=VALUE)")));
         }
     }
-    let errors = linted.iter().filter_map(|linted| linted.errors.as_ref());
-    let errors: usize = errors.map(|problems| problems.list.len()).sum();
-    let warnings: usize = linted.iter().map(|linted| linted.warnings.len()).sum();
-    context.out.say(&format!(
-        "{}: {}, {}",
-        counted(linted.len(), "file"),
-        counted(errors, "error"),
-        counted(warnings, "warning")
-    ));
-    Ok(if all_ok { Exit::Done } else { Exit::Findings })
+    context.out.say(&summary);
+    Ok(exit)
 }
 
 /// A valid file prints nothing.

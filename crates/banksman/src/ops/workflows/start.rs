@@ -14,7 +14,7 @@ use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
 
-use super::{find_step, named_near, recent_in};
+use super::{find_step, named_near, no_workflow, recent_in};
 use crate::exec::mailbox::{Mailbox, SpecCopy};
 use crate::ops::error_report::Hint;
 use crate::ops::library::Library;
@@ -322,7 +322,7 @@ impl Planning<'_> {
 
     fn started_before(&self, workflow: &str, name: &str) -> Result<Vec<TaskId>, OpsError> {
         let Some(latest) = latest(self.store, &self.request.project, workflow)? else {
-            return Err(OpsError::input(
+            return Err(no_workflow(
                 format!("the workflow `{workflow}` was never started in this project"),
                 Hint::StartWorkflow(Some(workflow.to_owned())),
             ));

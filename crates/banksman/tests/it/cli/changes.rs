@@ -63,7 +63,7 @@ fn a_program_continues_at_its_cursor() {
 fn a_cursor_that_cannot_be_used_says_what_to_do() {
     let sandbox = moved();
     let damaged = sandbox.run(&["changes", "--after", "yesterday"]).to_string();
-    assert!(damaged.contains("`yesterday` is not a cursor (BM-E003)"), "{damaged}");
+    assert!(damaged.contains("`yesterday` is not a cursor (BM-E039)"), "{damaged}");
     let foreign = sandbox.run(&["changes", "--after", "0-2-00000000"]).to_string();
     assert!(foreign.contains("is not of this store") && foreign.contains("BM-E029"), "{foreign}");
     assert!(foreign.contains("banksman changes --end"), "{foreign}");

@@ -280,6 +280,38 @@ fn full() -> std::fs::File {
     std::fs::File::options().write(true).open("/dev/full").unwrap()
 }
 
+#[test]
+fn what_a_lint_finds_is_the_document_of_every_failure() {
+    let sandbox = Sandbox::empty();
+    sandbox.file(".banksman/lifecycles/broken.yaml", "lifecycle: broken\n");
+    sandbox.file(".workflow/specs/broken.yaml", "workflow: { id: w, nmae: W }\nsteps: []\n");
+    sandbox.file(".banksman/prompts/wroker.md", "{nobody}\n");
+    sandbox.file("policy.yaml", "commands:\n  - { run: make, class: BLUE }\n");
+    for (args, code) in [
+        (&["lifecycle", "lint"][..], "BM-E017"),
+        (&["workflow", "lint"], "BM-E018"),
+        (&["prompts", "lint"], "BM-E036"),
+        (&["policy", "lint", "policy.yaml"], "BM-E037"),
+    ] {
+        let ran = sandbox.run(&[args, &["--json"]].concat());
+        let error = ran.error();
+        assert_eq!((ran.code, &error["code"]), (Some(5), &code.into()), "{args:?}: {ran}");
+        for problem in error["errors"].as_array().unwrap() {
+            assert!(problem["file"].is_string() && problem["line"].is_number(), "{ran}");
+        }
+    }
+}
+
+#[test]
+fn topics_and_errors_fit_a_terminal_of_a_hundred_columns() {
+    let sandbox = Sandbox::empty();
+    for topic in ["exit-codes", "environment", "states", "formatting"] {
+        let text = sandbox.ok(&["help", topic]);
+        let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{topic}: {long:?}");
+    }
+}
+
 /// Every command of the program with `t1` for each argument that it demands.
 fn with_arguments(sandbox: &Sandbox) -> Vec<Vec<String>> {
     let filled = |mut path: Vec<String>| {

@@ -53,8 +53,8 @@ fn help_explains_commands_and_topics() {
       ✗ x  failed     ended without success
       – -  cancelled  abandoned by a person
 
-    A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a state, a group or a kind.
-    The second symbol is used on terminals without UTF-8.
+    A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a
+    state, a group or a kind. The second symbol is used on terminals without UTF-8.
     ");
 }
 

@@ -33,7 +33,7 @@ fn a_body_without_end_is_refused() {
     assert_snapshot!(sandbox.run(&["add", "A", "--body", &file]), @"
     exit 1
     -- stderr
-    error: `[SANDBOX]/repo/body.txt` is larger than 256 KiB (BM-E003)
+    error: `[SANDBOX]/repo/body.txt` is larger than 256 KiB (BM-E040)
     hint: put the long part into a file and refer to it
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "");
@@ -56,7 +56,7 @@ fn what_is_not_utf8_is_refused() {
     assert_snapshot!(sandbox.run(&["add", "A", "--body", &file]), @"
     exit 1
     -- stderr
-    error: `[SANDBOX]/repo/body.txt` is not UTF-8 after byte 2 (BM-E003)
+    error: `[SANDBOX]/repo/body.txt` is not UTF-8 after byte 2 (BM-E040)
     hint: convert it to UTF-8 first
     ");
     let output = sandbox

@@ -87,8 +87,8 @@ fn the_built_in_ones_are_sound() {
     let sandbox = Sandbox::empty();
     assert_eq!(sandbox.run(&["lifecycle", "lint"]).to_string(), "exit 0\n");
     let document = sandbox.json(&["lifecycle", "lint"]);
-    assert_eq!(document["ok"], true);
-    assert!(document["lifecycles"].as_array().unwrap().len() >= 6);
+    assert_eq!(document["success"], true);
+    assert!(document["checked"].as_array().unwrap().len() >= 6);
 }
 
 #[test]
@@ -110,23 +110,7 @@ fn what_is_wrong_is_shown_with_its_place() {
     assert_snapshot!(sandbox.run(&["lifecycle", "lint", "broken", "--json"]), @r#"
     exit 5
     -- stdout
-    {
-      "lifecycles": [
-        {
-          "id": "broken",
-          "ok": false,
-          "problems": [
-            {
-              "column": 17,
-              "help": "did you mean `done`?",
-              "line": 8,
-              "message": "unknown value `dnoe`"
-            }
-          ]
-        }
-      ],
-      "ok": false
-    }
+    {"success":false,"errors":[{"field":null,"message":"unknown value `dnoe`","file":"[SANDBOX]/repo/.banksman/lifecycles/broken.yaml","line":8,"column":17,"help":"did you mean `done`?"}],"allowedTransitions":[],"code":"BM-E017","hint":null}
     "#);
     assert_snapshot!(sandbox.run(&["add", "A", "--lifecycle", "broken"]), @"
     exit 1

@@ -105,14 +105,14 @@ fn a_log_that_is_not_here_says_where_it_is() {
     assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
-    error: t1 has no runs yet (BM-E003)
+    error: t1 has no runs yet (BM-E032)
     hint: `banksman why t1` explains what it waits for
     ");
     harness.first_run(&id);
     assert_snapshot!(harness.run(&["log", &id, "--run", "7"]), @"
     exit 1
     -- stderr
-    error: there is no run r1.7 (BM-E003)
+    error: there is no run r1.7 (BM-E032)
     hint: `banksman show t1` lists its runs
     ");
     assert_snapshot!(harness.run(&["log", "r1.x"]), @"
@@ -134,14 +134,14 @@ fn a_log_that_is_not_here_says_where_it_is() {
     assert_snapshot!(elsewhere, @"
     exit 1
     -- stderr
-    error: the log of r1.1 is on machine `harness` (BM-E003)
+    error: the log of r1.1 is on machine `harness` (BM-E033)
     hint: run `banksman log r1.1` there
     ");
     fs::remove_dir_all(harness.runs().join("past/r1.1")).unwrap();
     assert_snapshot!(harness.run(&["log", &id]), @"
     exit 1
     -- stderr
-    error: the log of r1.1 was deleted (BM-E003)
+    error: the log of r1.1 was deleted (BM-E032)
     hint: `banksman show t1` shows how it ended, `banksman config get home` where logs are kept
     ");
 }
@@ -154,7 +154,7 @@ fn a_task_that_was_moved_by_hand_has_no_log() {
     assert_snapshot!(sandbox.run(&["log", "t1"]), @"
     exit 1
     -- stderr
-    error: t1 has no runs yet (BM-E003)
+    error: t1 has no runs yet (BM-E032)
     hint: `banksman why t1` explains what it waits for
     ");
 }
@@ -339,7 +339,7 @@ fn attach_says_where_an_agent_works() {
     assert_snapshot!(harness.run(&["attach", &id]), @"
     exit 1
     -- stderr
-    error: t1 has no runs yet (BM-E003)
+    error: t1 has no runs yet (BM-E032)
     hint: `banksman why t1` explains what it waits for
     ");
     harness.pulse();

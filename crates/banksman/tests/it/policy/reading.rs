@@ -46,7 +46,7 @@ fn a_broken_file_is_told_with_its_line_and_starts_no_agent() {
     let linted = harness.run(&["policy", "lint", "--json"]);
     assert_eq!(linted.status.code(), Some(5));
     let said: serde_json::Value = serde_json::from_slice(&linted.stdout).expect("a document");
-    assert_eq!(said["problems"][0]["line"], 2);
+    assert_eq!((&said["errors"][0]["line"], &said["code"]), (&2.into(), &"BM-E037".into()));
     let again = harness.run(&["init"]);
     let next = [again.stdout, again.stderr].concat();
     assert!(String::from_utf8_lossy(&next).contains("banksman policy lint"), "it points there");

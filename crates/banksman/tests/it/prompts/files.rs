@@ -66,7 +66,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     assert_eq!(schema["required"][0], "verdict");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "wroker"])), @"
     exit 1
-    error: there is no prompt `wroker`; did you mean `worker`? (BM-E003)
+    error: there is no prompt `wroker`; did you mean `worker`? (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "worker", "--schema"])), @"
@@ -76,7 +76,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, planner, role, again, nudge, step, reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E003)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, role, again, nudge, step, reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
 }

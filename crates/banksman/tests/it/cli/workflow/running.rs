@@ -31,7 +31,7 @@ fn before_the_first_workflow_there_is_nothing_to_say() {
         let ran = workflow(&sandbox, args);
         assert_eq!(
             ran.to_string(),
-            "exit 1\n-- stderr\nerror: no workflow was started here yet (BM-E003)\nhint: start one: banksman workflow run .workflow/specs/NAME.yaml\n",
+            "exit 1\n-- stderr\nerror: no workflow was started here yet (BM-E038)\nhint: start one: banksman workflow run .workflow/specs/NAME.yaml\n",
             "{args:?}"
         );
     }
@@ -86,7 +86,7 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
     assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "after.yaml"]), @"
     exit 1
     -- stderr
-    error: the workflow `website` was never started in this project (BM-E003)
+    error: the workflow `website` was never started in this project (BM-E038)
     hint: start it first, or both together: banksman workflow run website.yaml …
     ");
     assert_eq!(sandbox.json(&["list"])["tasks"], serde_json::json!([]));
@@ -242,7 +242,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     assert_snapshot!(workflow(&sandbox, &["report", "X-11", "done"]), @"
     exit 1
     -- stderr
-    error: there is no step or gate `X-11` (BM-E003)
+    error: there is no step or gate `X-11` (BM-E038)
     hint: did you mean `X-1`?
     ");
     assert_snapshot!(workflow(&sandbox, &["report", "X-1", "finished"]), @"
@@ -256,7 +256,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     assert_snapshot!(workflow(&sandbox, &["report", "X-1", "done", "--workflow", "serch"]), @"
     exit 1
     -- stderr
-    error: no workflow `serch` was started (BM-E003)
+    error: no workflow `serch` was started (BM-E038)
     hint: did you mean `search`?
     ");
     sandbox.ok(&["workflow", "report", "X-1", "done"]);

@@ -261,7 +261,7 @@ fn a_workflow_is_drawn_as_it_stands() {
     assert_snapshot!(workflow(&sandbox, &["graph", "serch"]), @"
     exit 1
     -- stderr
-    error: no workflow `serch` was started (BM-E003)
+    error: no workflow `serch` was started (BM-E038)
     hint: did you mean `search`?
     ");
     assert_snapshot!(workflow(&sandbox, &["graph", "search", "--param", "a=b"]), @"
