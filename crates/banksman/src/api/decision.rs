@@ -38,7 +38,7 @@ documents! {
         state: &'a str = &item.stored.state().name,
         task: String = item.decision.task.to_string(),
         /// What happens at the deadline.
-        then: Option<Lapse<'a>> = item.lapse.as_ref().map(Lapse::new),
+        then: Option<Consequence<'a>> = item.consequence.as_ref().map(Consequence::new),
         title: &'a str = &item.decision.title,
         /// The version of the task that was read; answer with `--seen VERSION`.
         version: i64 = item.stored.task.version,
@@ -50,9 +50,9 @@ documents! {
         seq: i64 = end.seq,
     }
 
-    Lapse<'a>(lapse: &'a decisions::Lapse) {
-        to: &'a str = &lapse.to,
-        trigger: &'a str = &lapse.trigger,
+    Consequence<'a>(consequence: &'a decisions::Consequence) {
+        to: &'a str = &consequence.to,
+        trigger: &'a str = &consequence.trigger,
     }
 
     /// A decision with everything needed to answer it, and the command that shows the changes.

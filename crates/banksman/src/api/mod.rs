@@ -73,7 +73,7 @@ impl<T: Serialize> Serialize for Sorted<T> {
 
 /// Files in which no problem was found. Otherwise the answer is an
 /// [`ErrorDocument`](error::ErrorDocument) with all of the problems.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     /// The names of what was checked.
@@ -82,4 +82,11 @@ pub struct Checked {
     pub stand_ins: Vec<String>,
     pub success: bool,
     pub warnings: Vec<FieldMessage>,
+}
+
+impl Checked {
+    #[must_use]
+    pub fn new(checked: Vec<String>) -> Self {
+        Self { checked, success: true, ..Self::default() }
+    }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use banksman_core::ids::TaskId;
 use banksman_core::limits;
+use banksman_core::machine::NewTask;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs, When, when};
@@ -64,19 +65,23 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit> {
     let body =
         args.body.as_deref().map(|path| files::read_text(path, limits::BODY_BYTES)).transpose()?;
     let session = context.session_or_new(&args.actor)?;
-    let request = AddRequest {
+    let new = NewTask {
         title: args.title.clone(),
         body: body.unwrap_or_default(),
         project: context.project(&session)?,
-        lifecycle: args.lifecycle.clone().unwrap_or_else(|| context.config.lifecycle.clone()),
         batch: args.batch.clone(),
         tags: args.tags.clone(),
         priority: args.priority,
         parent: args.parent,
-        after: args.after.clone(),
-        informed_by: args.informed_by.clone(),
         fields: args.fields.fields()?,
         not_before: args.not_before.map(|when| when.from(context.now)),
+        ..NewTask::default()
+    };
+    let request = AddRequest {
+        new,
+        lifecycle: args.lifecycle.clone().unwrap_or_else(|| context.config.lifecycle.clone()),
+        after: args.after.clone(),
+        informed_by: args.informed_by.clone(),
         key: args.key.clone(),
     };
     let added = tasks::add(&session, &context.library(), &request, context.now)?;

@@ -183,7 +183,7 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
             decision.task.to_string().into(),
             format_span(now.since(decision.opened_at)).into(),
             decision.deadline.map(|at| format_span(at.since(now))).unwrap_or_default().into(),
-            lapse(symbols, item).into(),
+            consequence(symbols, item).into(),
             actions.join(" ").into(),
             format!("{}: {}", first_line(&decision.title), decision.asks).into(),
         ]
@@ -195,8 +195,11 @@ fn mark(item: &InboxItem) -> &'static str {
     if item.escalated { "!!" } else { "!" }
 }
 
-fn lapse(symbols: Symbols, item: &InboxItem) -> String {
-    item.lapse.as_ref().map(|lapse| format!("{} {}", symbols.arrow(), lapse.to)).unwrap_or_default()
+fn consequence(symbols: Symbols, item: &InboxItem) -> String {
+    item.consequence
+        .as_ref()
+        .map(|consequence| format!("{} {}", symbols.arrow(), consequence.to))
+        .unwrap_or_default()
 }
 
 fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit> {

@@ -11,7 +11,7 @@ use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::machine::Actor;
+use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
@@ -211,13 +211,11 @@ fn add_tasks(session: &Session, repo: &Path) -> Result<()> {
         fields.insert(Field::AllowedPaths.to_string(), vec![*path].into());
         fields.insert(Field::TargetArea.to_string(), (*path).into());
         fields.insert(Field::Verify.to_string(), vec![check].into());
+        let (title, project) = ((*title).to_owned(), project.clone());
         let request = AddRequest {
-            title: (*title).to_owned(),
-            body,
-            project: project.clone(),
+            new: NewTask { title, body, project, fields, ..NewTask::default() },
             lifecycle: "demo".to_owned(),
             after: after.iter().map(|id| TaskId(*id)).collect(),
-            fields,
             ..AddRequest::default()
         };
         tasks::add(session, &library, &request, now)?;

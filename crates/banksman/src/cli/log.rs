@@ -99,7 +99,7 @@ fn suggest_next(context: &Context, log: &ReadLog, run: RunId, args: &LogArgs) {
         next.push(format!("log {} --run {}", run.task, run.epoch - 1));
     }
     next.push(format!("show {}", run.task));
-    context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>());
+    context.out.next(&next);
 }
 
 fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<()> {

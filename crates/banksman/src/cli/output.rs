@@ -67,7 +67,7 @@ impl Output {
     }
 
     /// Suggests what to type next: the command is done.
-    pub(crate) fn next(&self, commands: &[&str]) -> Exit {
+    pub(crate) fn next<S: Display>(&self, commands: &[S]) -> Exit {
         let dim = Style::new().dimmed();
         let commands: Vec<String> =
             commands.iter().map(|command| format!("banksman {command}")).collect();

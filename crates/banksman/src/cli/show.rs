@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let log = (!past.is_empty()).then(|| format!("log {id}"));
     let others = [format!("why {id}"), format!("history {id}"), format!("move {id} STATE")];
     let next: Vec<String> = log.into_iter().chain(others).collect();
-    Ok(context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>()))
+    Ok(context.out.next(&next))
 }
 
 fn heading(context: &Context, detail: &Detail) -> String {

@@ -132,11 +132,11 @@ pub struct InboxItem {
     /// Something went wrong, or those who were asked before could not agree.
     pub escalated: bool,
     /// What happens if nobody answers.
-    pub lapse: Option<Lapse>,
+    pub consequence: Option<Consequence>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lapse {
+pub struct Consequence {
     pub at: Instant,
     pub trigger: String,
     pub to: String,
@@ -203,9 +203,9 @@ pub(super) fn open_items(store: &Store, project: Option<&str>) -> Result<Vec<Inb
 
 fn item(store: &Store, decision: Decision, stored: Stored) -> Result<InboxItem, OpsError> {
     let opened = store.record(decision.task, decision.seq)?;
-    let lapse = decision.settled.is_none().then(|| lapse(&decision, &stored)).flatten();
+    let consequence = decision.settled.is_none().then(|| consequence(&decision, &stored)).flatten();
     let escalated = is_escalated(&stored, opened.as_ref());
-    Ok(InboxItem { escalated, lapse, decision, stored })
+    Ok(InboxItem { escalated, consequence, decision, stored })
 }
 
 fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
@@ -215,12 +215,12 @@ fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
 }
 
 /// The bound that comes due first.
-fn lapse(decision: &Decision, stored: &Stored) -> Option<Lapse> {
+fn consequence(decision: &Decision, stored: &Stored) -> Option<Consequence> {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
     let (row, _) = running_bounds(lifecycle, task).min_by_key(|(_, bound)| bound.time)?;
     let row = lifecycle.transitions.get(row as usize)?;
     let to = lifecycle.target_name(row.to).to_owned();
-    Some(Lapse { at: decision.deadline?, trigger: row.trigger.clone(), to })
+    Some(Consequence { at: decision.deadline?, trigger: row.trigger.clone(), to })
 }
 
 /// A decision, open or settled.

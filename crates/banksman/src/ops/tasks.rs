@@ -26,18 +26,10 @@ const ALL_RUNS: i64 = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct AddRequest {
-    pub title: String,
-    pub body: String,
-    pub project: String,
+    pub new: NewTask,
     pub lifecycle: String,
-    pub batch: Option<String>,
-    pub tags: Vec<String>,
-    pub priority: i32,
-    pub parent: Option<TaskId>,
     pub after: Vec<TaskId>,
     pub informed_by: Vec<TaskId>,
-    pub fields: Fields,
-    pub not_before: Option<Instant>,
     pub key: Option<String>,
 }
 
@@ -48,44 +40,32 @@ pub fn add(
     request: &AddRequest,
     now: Instant,
 ) -> Result<Applied, OpsError> {
-    let store = session.may(Operation::AddTasks)?;
-    let actor = &session.actor();
+    let (store, actor) = (session.may(Operation::AddTasks)?, session.actor());
     let now = store.now(now)?;
     let definition = library.definition(&request.lifecycle)?;
-    let fields = coerced(&definition.lifecycle, &request.fields);
+    let fields = coerced(&definition.lifecycle, &request.new.fields);
+    let new = NewTask { fields, open_needs: 0, ..request.new.clone() };
     let needs = edges(request)?;
-    if let Some(batch) = &request.batch {
+    if let Some(batch) = &new.batch {
         named(batch)?;
     }
     let asked = (
         "add",
-        &request.title,
-        &request.body,
-        &request.project,
+        &new.title,
+        &new.body,
+        &new.project,
         &request.lifecycle,
-        &request.batch,
-        &request.tags,
-        request.priority,
-        request.parent.map(|id| id.0),
+        &new.batch,
+        &new.tags,
+        new.priority,
+        new.parent.map(|id| id.0),
         needs.iter().map(|(id, edge)| (id.0, edge.as_str())).collect::<Vec<_>>(),
-        &fields,
-        request.not_before.map(|at| at.0),
+        &new.fields,
+        new.not_before.map(|at| at.0),
         actor.to_string(),
     );
     let key = key(request.key.as_deref(), &asked)?;
-    let new = NewTask {
-        title: request.title.clone(),
-        body: request.body.clone(),
-        project: request.project.clone(),
-        batch: request.batch.clone(),
-        tags: request.tags.clone(),
-        priority: request.priority,
-        parent: request.parent,
-        fields,
-        open_needs: 0,
-        not_before: request.not_before,
-    };
-    Ok(store.add(Add { new, definition, needs, actor: actor.clone(), key, arrival: None }, now)?)
+    Ok(store.add(Add { new, definition, needs, actor, key, arrival: None }, now)?)
 }
 
 fn edges(request: &AddRequest) -> Result<Vec<(TaskId, Edge)>, OpsError> {
@@ -230,12 +210,6 @@ pub struct TaskView {
     pub needs: Vec<Dependency>,
     /// How far its parts are, if it has any and somebody has looked.
     pub progress: Option<Progress>,
-}
-
-pub fn view(session: &Session, id: TaskId) -> Result<TaskView, OpsError> {
-    let store = session.may_on(Operation::ReadTask, id)?;
-    let progress = store.progress(&[id])?.remove(&id);
-    Ok(TaskView { stored: store.task(id)?, needs: store.needs(id)?, progress })
 }
 
 /// Completes a task that was listed or has just been moved: rows come without their bodies.

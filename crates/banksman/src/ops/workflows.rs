@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, Trigger};
 use banksman_core::lifecycle::expr::Value;
@@ -303,35 +304,20 @@ fn is_workflow(stored: &Stored) -> bool {
     stored.lifecycle.purpose == Purpose::Workflow
 }
 
-/// How a step or a gate ended, as people say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportedOutcome {
-    Done,
-    Pass,
-    Fail,
-    Veto,
-    Abort,
-    Retry,
-    Skip,
+closed! {
+    /// How a step or a gate ended, as people say it.
+    pub enum ReportedOutcome {
+        Done = "done",
+        Pass = "pass",
+        Fail = "fail",
+        Veto = "veto",
+        Abort = "abort",
+        Retry = "retry",
+        Skip = "skip",
+    }
 }
 
 impl ReportedOutcome {
-    pub const ALL: [Self; 7] =
-        [Self::Done, Self::Pass, Self::Fail, Self::Veto, Self::Abort, Self::Retry, Self::Skip];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Veto => "veto",
-            Self::Abort => "abort",
-            Self::Retry => "retry",
-            Self::Skip => "skip",
-        }
-    }
-
     /// The trigger that it asks for, and the field that its note goes to.
     fn meaning(self) -> (Trigger, Field) {
         match self {

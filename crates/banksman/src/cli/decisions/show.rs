@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
         || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
-    Ok(context.out.next(&next.iter().map(String::as_str).collect::<Vec<_>>()))
+    Ok(context.out.next(&next))
 }
 
 /// The commands to suggest. A request for permission never suggests `allow` alone: the log comes
@@ -164,10 +164,10 @@ fn facts(symbols: Symbols, question: &DecisionDetail, diff: Option<&str>, now: I
     if let Some(settled) = &decision.settled {
         fact("closed", format!("{} by {}", local(settled.at), settled.by));
     }
-    if let Some(lapse) = &question.item.lapse {
-        let left = format_span(lapse.at.since(now));
-        let then = format!("then {} {} ({})", symbols.arrow(), lapse.to, lapse.trigger);
-        fact("deadline", format!("{}, in {left}; {then}", local(lapse.at)));
+    if let Some(consequence) = &question.item.consequence {
+        let left = format_span(consequence.at.since(now));
+        let then = format!("then {} {} ({})", symbols.arrow(), consequence.to, consequence.trigger);
+        fact("deadline", format!("{}, in {left}; {then}", local(consequence.at)));
     }
     fact("snoozed", decision.snoozed_until.map(local).unwrap_or_default());
     let mut told = BTreeSet::new();

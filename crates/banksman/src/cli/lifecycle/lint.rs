@@ -50,10 +50,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
         return report::findings(&context.out, Code::InvalidLifecycle, errors, text);
     }
     let checked = linted.iter().map(|(name, _)| name.clone()).collect();
-    context.out.answer(
-        || Checked { checked, stand_ins: Vec::new(), success: true, warnings: Vec::new() },
-        text,
-    )
+    context.out.answer(|| Checked::new(checked), text)
 }
 
 fn lint(library: &Library, name: String) -> Result<Linted> {

@@ -104,10 +104,7 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit> {
     };
     let Some(problems) = problems else {
         let checked = vec![path.display().to_string()];
-        return context.out.answer(
-            || Checked { checked, stand_ins: Vec::new(), success: true, warnings: Vec::new() },
-            String::new,
-        );
+        return context.out.answer(|| Checked::new(checked), String::new);
     };
     let text = || sanitize_lines(&problems.to_string());
     let errors = FieldMessage::of_file(&problems);

@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     let exit = if errors.is_empty() {
         let checked = linted.iter().map(|linted| linted.path.display().to_string()).collect();
         let stand_ins = linted.iter().flat_map(|linted| linted.stand_ins.clone()).collect();
-        context.out.answer(|| Checked { checked, stand_ins, success: true, warnings }, text)?
+        context.out.answer(|| Checked { stand_ins, warnings, ..Checked::new(checked) }, text)?
     } else {
         report::findings(&context.out, Code::InvalidWorkflow, errors, text)?
     };

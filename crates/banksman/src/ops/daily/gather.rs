@@ -76,7 +76,7 @@ fn pending(
     item: &InboxItem,
     now: Instant,
 ) -> Result<PendingDecision, OpsError> {
-    let InboxItem { decision, stored, escalated, lapse } = item;
+    let InboxItem { decision, stored, escalated, consequence } = item;
     let offers = decisions::offers(item, owner, now);
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
@@ -101,7 +101,9 @@ fn pending(
         summary: decision.title.clone(),
         asks: decision.asks.clone(),
         age: now.since(decision.opened_at),
-        lapse: lapse.as_ref().map(|lapse| (lapse.at.since(now), lapse.to.clone())),
+        lapse: consequence
+            .as_ref()
+            .map(|consequence| (consequence.at.since(now), consequence.to.clone())),
         offers: offers.iter().map(choice).collect(),
         about,
     })

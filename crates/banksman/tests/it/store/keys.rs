@@ -170,8 +170,11 @@ fn keys_hold_through_the_use_cases(world: &World) {
     let library = Library::default();
     let kim = actor("human:kim");
     let asked = |title: &str, text: &str| AddRequest {
-        title: title.to_owned(),
-        project: "site".to_owned(),
+        new: banksman_core::machine::NewTask {
+            title: title.to_owned(),
+            project: "site".to_owned(),
+            ..Default::default()
+        },
         lifecycle: "autonomous".to_owned(),
         key: Some(text.to_owned()),
         ..AddRequest::default()

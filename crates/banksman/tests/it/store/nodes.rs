@@ -51,8 +51,11 @@ fn people_write_by_the_clock_of_the_store(world: &World) {
     let store = world.open();
     // On PostgreSQL this clock is years behind; on SQLite it is the only one.
     let request = AddRequest {
-        title: "lift".to_owned(),
-        project: "site".to_owned(),
+        new: banksman_core::machine::NewTask {
+            title: "lift".to_owned(),
+            project: "site".to_owned(),
+            ..Default::default()
+        },
         lifecycle: "autonomous".to_owned(),
         ..AddRequest::default()
     };
