@@ -68,7 +68,7 @@ fn a_run_does_not_answer_the_gate_behind_it() {
     assert_eq!(bench.state("A"), "gate(human)");
     let run = bench.run_of("A.1");
     assert_eq!(refused(&bench, "A"), [format!("run:{run}")]);
-    let words = format!("it was written while {run} worked; if it is yours, type: ");
+    let words = format!("it was written while {run} worked; if it is yours, ");
     assert_eq!(bench.logged(&words), 1, "{:?}", bench.log());
     assert!(taken(&bench), "it lies there for ever");
 

@@ -253,7 +253,7 @@ fn an_answer_from_before_there_was_anything_to_judge_is_nobodys() {
         stage.put("a.txt", "a\n");
         stage.signal(signal, "so it is");
         by_file(&stage);
-        let refused = "it was written before there was anything to judge; if it is yours, type: ";
+        let refused = "it was written before there was anything to judge; if it is yours, ";
         let early = || stage.logged("w", refused) + stage.logged("w", "there is no way from");
         stage.pulse_until("it is refused", || early() == 1);
         stage.pulse_until("it is at its gate", || stage.step_is("w", "A", "gate(human)"));
@@ -262,7 +262,7 @@ fn an_answer_from_before_there_was_anything_to_judge_is_nobodys() {
 }
 
 #[test]
-fn a_refused_answer_is_on_record_with_what_to_type() {
+fn a_refused_answer_is_on_record_with_what_to_do() {
     let stage = driven("prompt: Draw.");
     stage.signal("G-pass", "");
     by_file(&stage);
@@ -273,9 +273,10 @@ fn a_refused_answer_is_on_record_with_what_to_type() {
     assert!(history.contains("human:signal of uid"), "{history}");
     let log = stage.log("w");
     let line = log.lines().find(|line| line.contains("anything to judge")).expect("a line");
-    let command = line.split("type: banksman ").nth(1).expect("a command");
-    let command = command.split(" [").next().unwrap_or_default();
-    stage.ok(&command.split(' ').collect::<Vec<_>>());
+    let instead = line.split("if it is yours, ").nth(1).expect("what to do");
+    let words: Vec<&str> = instead.split_whitespace().take(4).collect();
+    let ["answer", decision, "with", action] = words[..] else { panic!("{line}") };
+    stage.ok(&["decisions", "answer", decision, action]);
     stage.ok(&["workflow", "next"]);
     assert_eq!(stage.stands("w"), "complete");
 }
