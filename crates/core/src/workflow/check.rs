@@ -27,10 +27,10 @@ pub(super) fn ids(source: &WorkflowSource, report: &mut Report) {
     for (ids, what) in [(steps, "step"), (gates, "gate")] {
         let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
         for id in ids {
-            if !paths::is_id(&id.value) {
-                let message = format!("`{}` is not a valid {what} id", clip(&id.value));
-                report.at(id, message, "use letters, digits, `_`, `-` and `.`");
-            } else if [DONE, ABORT].contains(&id.value.as_str()) {
+            if !report.is_id(id, &format!("{what} id")) {
+                continue;
+            }
+            if [DONE, ABORT].contains(&id.value.as_str()) {
                 let message = format!(
                     "`{}` is reserved for the end of a gate and cannot be a {what} id",
                     id.value
@@ -108,12 +108,6 @@ struct Resolver<'a> {
     /// The limit on dependencies is reached and was reported.
     is_full: bool,
     report: &'a mut Report,
-}
-
-/// Which steps come before one and which after it, by number.
-struct Neighbours {
-    before: Vec<bool>,
-    after: Vec<bool>,
 }
 
 impl Resolver<'_> {
@@ -295,13 +289,15 @@ impl Resolver<'_> {
         for (draft, gated) in drafts.iter().zip(gated) {
             let number = draft.number;
             if let Some(UnresolvedGate { mut gate, targets, .. }) = gated {
-                let (before, after) = (self.order.upstream(number), self.order.downstream(number));
-                let mut neighbours = Neighbours { before, after };
+                let (mut before, after) =
+                    (self.order.upstream(number), self.order.downstream(number));
                 for (way, name) in gate.on_fail.iter_mut().zip(&targets) {
                     way.to = match name {
                         None => Some(self.steps[number].id.clone()),
                         Some(name) if name.value == ABORT => None,
-                        Some(name) => self.retry_route(name, &gate.id, draft, &mut neighbours),
+                        Some(name) => {
+                            self.retry_route(name, &gate.id, draft, (&mut before, &after))
+                        }
                     };
                 }
                 self.steps[number].gate = Some(gate);
@@ -314,7 +310,7 @@ impl Resolver<'_> {
         name: &Name,
         gate: &str,
         draft: &Draft<'_>,
-        neighbours: &mut Neighbours,
+        (before, after): (&mut Vec<bool>, &[bool]),
     ) -> Option<String> {
         let from = draft.number;
         let target = self.single(name, &draft.suffix)?;
@@ -323,7 +319,7 @@ impl Resolver<'_> {
         if target == from {
             return Some(id);
         }
-        if neighbours.after[target] {
+        if after[target] {
             let message =
                 format!("the gate `{gate}` sends back to `{}`, which comes after it", end.id);
             let help = format!(
@@ -333,9 +329,9 @@ impl Resolver<'_> {
             self.report.at(name, message, help);
             return None;
         }
-        if !neighbours.before[target] {
+        if !before[target] {
             self.link(from, target, name);
-            neighbours.before = self.order.upstream(from);
+            *before = self.order.upstream(from);
         }
         Some(id)
     }

@@ -66,7 +66,7 @@ fn reviewers(written: Option<&Spanned<OneOrMany>>, reader: &mut Reader<'_>) -> V
     reader.report.fits(written, named.len(), limits::REVIEWERS);
     let mut reviewers: Vec<String> = Vec::new();
     for name in named.into_iter().take(limits::REVIEWERS) {
-        reader.is_id(&name, "agent type");
+        reader.report.is_id(&name, "agent type");
         if reviewers.contains(&name.value) {
             let message = format!("duplicate reviewer `{}`", clip(&name.value));
             reader.report.at(&name, message, "each reviewer gives one verdict; name it once");

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Number;
 
-use super::paths;
 use super::reader::Report;
 use super::source::{FullParam, ParamSource, ParamType};
 use super::template::as_text;
@@ -38,10 +37,7 @@ pub(super) fn resolve(
     }
     let mut values = Values::new();
     for (name, source) in &declared.0 {
-        if !paths::is_id(&name.value) {
-            let message = format!("`{}` is not a valid parameter name", clip(&name.value));
-            report.at(name, message, "use letters, digits, `_`, `-` and `.`");
-        }
+        report.is_id(name, "parameter name");
         let declared = Declared::of(name, source, report);
         let value = match (given.get(&name.value), &declared.default) {
             (Some(given), _) => declared.accept(name, given, report),
@@ -61,14 +57,12 @@ pub(super) fn resolve(
 /// A valid value for each parameter without a default, so that a file can be checked before anybody
 /// has chosen values.
 pub(super) fn sample_values(declared: &Entries<Spanned<ParamSource>>) -> Values {
-    let mut values = Values::new();
-    for (name, source) in &declared.0 {
+    let sample = |(name, source): &(Name, Spanned<ParamSource>)| {
         let declared = Declared::of(name, source, &mut Report::default());
-        if declared.default.is_none() {
-            values.insert(name.value.clone(), declared.sample_value(&name.value));
-        }
-    }
-    values
+        let needs_value = declared.default.is_none();
+        needs_value.then(|| (name.value.clone(), declared.sample_value(&name.value)))
+    };
+    declared.0.iter().filter_map(sample).collect()
 }
 
 struct Declared {

@@ -31,6 +31,16 @@ impl Report {
         self.add(problem_at(at, message, help));
     }
 
+    /// Whether a text can be an id; reports it otherwise.
+    pub(super) fn is_id(&mut self, word: &Name, what: &str) -> bool {
+        let is_id = paths::is_id(&word.value);
+        if !is_id {
+            let message = format!("`{}` is not a valid {what}", clip(&word.value));
+            self.at(word, message, "use letters, digits, `_`, `-` and `.`");
+        }
+        is_id
+    }
+
     /// Whether a list is within its limit; reports it otherwise.
     pub(super) fn fits<T>(&mut self, at: &Spanned<T>, length: usize, most: usize) -> bool {
         if length > most {
@@ -115,15 +125,8 @@ impl Reader<'_> {
     /// A role, reason or worker name, which appears in lists and in file names.
     pub(super) fn word(&mut self, text: &Name, what: &str) -> String {
         let word = self.name(text);
-        self.is_id(&word, what);
+        self.report.is_id(&word, what);
         word.value
-    }
-
-    pub(super) fn is_id(&mut self, word: &Name, what: &str) {
-        if !paths::is_id(&word.value) {
-            let message = format!("`{}` is not a valid {what}", clip(&word.value));
-            self.report.at(word, message, "use letters, digits, `_`, `-` and `.`");
-        }
     }
 
     pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
