@@ -8,14 +8,10 @@ use crate::fence::fence;
 #[must_use]
 pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
-    let mut text =
-        format!("The workflow:\n\n{}\n", fence(&format!("{}\n\n{}", flow.name, flow.about)));
-    text += &format!(
-        "\nThe step {}, to be done as its {}:\n\n{}\n",
-        step.id,
-        step.role,
-        fence(&step.name)
-    );
+    let Step { id, role, name, .. } = step;
+    let about = fence(&format!("{}\n\n{}", flow.name, flow.about));
+    let mut text = format!("The workflow:\n\n{about}\n");
+    text += &format!("\nThe step {id}, to be done as its {role}:\n\n{}\n", fence(name));
     if !step.prompt.trim().is_empty() {
         text += &format!("\n{}\n", fence(&step.prompt));
     }

@@ -23,15 +23,12 @@ pub(super) fn interpret(text: &str) -> Criterion {
     if let Some(path) = file(said) {
         return Criterion::File(path.to_owned());
     }
-    for ending in [" exits 0", " exits with 0"] {
-        if let Some(command) = without_end(said, ending) {
-            return Criterion::Command(command.to_owned());
-        }
+    let endings = [" exits 0", " exits with 0"];
+    let command = endings.iter().find_map(|ending| without_end(said, ending));
+    match command.or_else(|| is_command(text).then_some(text)) {
+        Some(command) => Criterion::Command(command.to_owned()),
+        None => Criterion::Judged(text.to_owned()),
     }
-    if is_command(text) {
-        return Criterion::Command(text.to_owned());
-    }
-    Criterion::Judged(text.to_owned())
 }
 
 fn file(said: &str) -> Option<&str> {

@@ -89,16 +89,13 @@ pub(super) fn expand(
     }
     let drafts = drafts(&source, &scope, file, loading, &mut report)?;
     let expanded = drafts.and_then(|drafts| check::resolve(&source, flow, drafts, &mut report));
-    match expanded {
-        Some(expanded) if report.problems.is_empty() => Ok(expanded),
-        Some(_) | None => Err(fail(report.problems)),
-    }
+    expanded.filter(|_| report.problems.is_empty()).ok_or_else(|| fail(report.problems))
 }
 
 /// The workflow without its steps.
 fn workflow_of(source: &WorkflowSource, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
-    reader.is_id(&header.id, "workflow id");
+    reader.report.is_id(&header.id, "workflow id");
     let breaker = header.breaker.as_ref();
     let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
     for (key, limit) in [("parallel", header.parallel.as_ref()), ("failures", failures)] {

@@ -100,12 +100,15 @@ impl Net {
             if order.is_last(index) {
                 net.add_edge(exit, done, word);
             }
-            for back in step.gate.iter().flat_map(|gate| &gate.on_fail) {
+            let Some(gate) = &step.gate else { continue };
+            for back in &gate.on_fail {
                 let to = match &back.to {
                     Some(id) => order.number(id).map(|number| steps[number]),
                     None => Some(*abort.get_or_insert_with(|| net.add(abort_node()))),
                 };
-                net.add_retry_route(exit, to, step, back.reason.as_deref());
+                if let Some(to) = to {
+                    net.add_retry_route(exit, to, gate, back.reason.as_deref());
+                }
             }
         }
         net
@@ -135,14 +138,7 @@ impl Net {
     }
 
     /// Adds a retry route of a gate; routes to the same target share one edge.
-    fn add_retry_route(
-        &mut self,
-        from: usize,
-        to: Option<usize>,
-        step: &Step,
-        reason: Option<&str>,
-    ) {
-        let (Some(to), Some(gate)) = (to, &step.gate) else { return };
+    fn add_retry_route(&mut self, from: usize, to: usize, gate: &Gate, reason: Option<&str>) {
         let word = format!("{} ≤ {}", reason.unwrap_or("fail"), gate.max_retries);
         let is_same =
             |edge: &&mut GraphEdge| edge.is_back && edge.from == from && edge.to == Some(to);

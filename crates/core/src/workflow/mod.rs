@@ -245,12 +245,8 @@ impl Workflow {
         let order = StepOrder::of_steps(&self.steps);
         let Some(number) = order.number(id) else { return Vec::new() };
         let reached = order.downstream(number);
-        self.steps
-            .iter()
-            .zip(reached)
-            .filter(|(_, is_reached)| *is_reached)
-            .map(|(step, _)| step)
-            .collect()
+        let steps = self.steps.iter().zip(reached);
+        steps.filter_map(|(step, is_reached)| is_reached.then_some(step)).collect()
     }
 }
 
@@ -272,10 +268,7 @@ impl Gate {
     /// The route for a reviewer's reason.
     #[must_use]
     pub fn retry_route(&self, reason: Option<&str>) -> Option<&RetryRoute> {
-        let named = self
-            .on_fail
-            .iter()
-            .find(|back| back.reason.is_some() && back.reason.as_deref() == reason);
-        named.or_else(|| self.on_fail.iter().find(|back| back.reason.is_none()))
+        let route = |reason| self.on_fail.iter().find(|back| back.reason.as_deref() == reason);
+        route(reason).or_else(|| route(None))
     }
 }
