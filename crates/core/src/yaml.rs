@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_saphyr::Error;
 pub(crate) use serde_saphyr::Spanned;
+use serde_saphyr::{Error, Location};
 
 use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
@@ -121,15 +121,9 @@ pub(crate) fn read<T: DeserializeOwned>(
     // Only `true` and `false` are booleans, so that `no` and `y` stay the texts that were written.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let place = error.location();
-        let number = |value: u64| u32::try_from(value).unwrap_or(0);
+        let (line, column) = error.location().map_or((0, 0), |location| numbers(&location));
         let (message, help) = describe_error(error.without_snippet(), manual);
-        Problem {
-            line: place.map_or(0, |place| number(place.line())),
-            column: place.map_or(0, |place| number(place.column())),
-            message,
-            help: Some(help),
-        }
+        Problem { line, column, message, help: Some(help) }
     })
 }
 
@@ -196,8 +190,12 @@ pub(crate) fn at<T, U>(place: &Spanned<T>, value: impl Into<U>) -> Spanned<U> {
 
 /// The line and column of a value.
 pub(crate) fn place<T>(at: &Spanned<T>) -> (u32, u32) {
+    numbers(&at.referenced)
+}
+
+fn numbers(location: &Location) -> (u32, u32) {
     let number = |value: u64| u32::try_from(value).unwrap_or(0);
-    (number(at.referenced.line()), number(at.referenced.column()))
+    (number(location.line()), number(location.column()))
 }
 
 /// A problem at the position of a value; an empty help means none.
@@ -207,9 +205,7 @@ pub(crate) fn problem_at<T>(
     help: impl Into<String>,
 ) -> Problem {
     let (line, column) = place(at);
-    let help = help.into();
-    let help = (!help.is_empty()).then_some(help);
-    Problem { line, column, message: message.into(), help }
+    Problem { column, ..Problem::in_line(line, message, help) }
 }
 
 /// Shortens a name for a message and replaces its control characters.
