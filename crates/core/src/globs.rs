@@ -54,19 +54,13 @@ impl PathGlob {
 
 impl Glob {
     fn new(pattern: &str) -> Self {
-        let (body, is_folder) = match pattern.strip_suffix('/') {
-            Some(body) => (body, true),
-            None => (pattern, false),
-        };
+        let folder = pattern.strip_suffix('/');
+        let (body, is_folder) = (folder.unwrap_or(pattern), folder.is_some());
         let is_anchored = body.contains('/');
         let body = body.strip_prefix("./").or(body.strip_prefix('/')).unwrap_or(body);
+        let any_depth = (!is_anchored).then(|| ANY_DEPTH.to_vec());
         let own = body.split('/').map(|part| part.as_bytes().to_vec());
-        let parts = if is_anchored {
-            own.collect()
-        } else {
-            std::iter::once(ANY_DEPTH.to_vec()).chain(own).collect()
-        };
-        Self { parts, is_folder }
+        Self { parts: any_depth.into_iter().chain(own).collect(), is_folder }
     }
 
     /// Whether the pattern matches the path or a folder above it.

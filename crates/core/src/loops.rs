@@ -86,14 +86,12 @@ pub struct LoopSample<'a> {
 /// two states `limit` times, without a person and without new work in between.
 #[must_use]
 pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> {
-    let is_move =
-        |sample: &&LoopSample<'_>| sample.record.from.as_deref() != Some(sample.record.to.as_str());
     let mut moves: Vec<&Record> = Vec::new();
     for sample in samples.iter().rev() {
         if sample.has_new_work || sample.record.actor.role == Actor::human("").role {
             break;
         }
-        if !is_move(&sample) {
+        if sample.record.from.as_deref() == Some(sample.record.to.as_str()) {
             continue;
         }
         // Going backwards in time, each move must end where the later one began, and begin where

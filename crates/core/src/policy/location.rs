@@ -100,16 +100,13 @@ pub(super) fn locate_path(text: &str, base: &str, root: &str) -> PathLocation {
     if text.starts_with('~') {
         return PathLocation::Outside(text.to_owned());
     }
-    let is_absolute = |path: &str| path.starts_with('/');
-    let joined = match (is_absolute(text), base.is_empty()) {
-        (false, false) => format!("{base}/{text}"),
-        (true, _) | (_, true) => text.to_owned(),
-    };
+    let stands_alone = text.starts_with('/') || base.is_empty();
+    let joined = if stands_alone { text.to_owned() } else { format!("{base}/{text}") };
     if joined.starts_with('~') {
         return PathLocation::Outside(joined);
     }
     let path = normalised(&joined);
-    if !is_absolute(&path) {
+    if !path.starts_with('/') {
         return if path == ".." || path.starts_with("../") {
             PathLocation::Outside(path)
         } else {

@@ -40,15 +40,12 @@ fn command_matches(pattern: &[&str], simple: &SimpleCommand, context: &PathConte
     }
     let given = simple.words.get(1..).unwrap_or_default();
     let is_option = |word: &&Word| word.text.len() > 1 && word.text.starts_with('-');
+    let (flags, plain): (Vec<&Word>, Vec<&Word>) = given.iter().partition(is_option);
     let (options, words): (Vec<&str>, Vec<&str>) =
         rest.iter().copied().partition(|word| word.starts_with('-'));
     let has = |wanted: &str| {
-        given
-            .iter()
-            .filter(is_option)
-            .any(|word| any_alternative(wanted, |one| option_matches(one, &word.text)))
+        flags.iter().any(|flag| any_alternative(wanted, |one| option_matches(one, &flag.text)))
     };
-    let plain: Vec<&Word> = given.iter().filter(|word| !is_option(word)).collect();
     options.into_iter().all(has) && words_match(&words, &plain, context)
 }
 

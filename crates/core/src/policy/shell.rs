@@ -117,13 +117,8 @@ impl Script {
     ) {
         let built = std::mem::take(builder);
         let simple = built.simple();
-        let inner: Vec<String> = simple
-            .words
-            .iter()
-            .chain(&simple.into)
-            .chain(&built.dropped)
-            .flat_map(|word| word.inner.clone())
-            .collect();
+        let words = simple.words.iter().chain(&simple.into).chain(&built.dropped);
+        let inner: Vec<String> = words.flat_map(|word| word.inner.clone()).collect();
         let first_inner = self.pipelines.len();
         for script in &inner {
             self.read(script, depth);

@@ -30,10 +30,7 @@ fn plain(line: &str) -> String {
         if of_sentence.iter().any(|word| is_about_code(word)) {
             continue;
         }
-        for word in of_sentence {
-            words.push_str(word);
-            words.push(' ');
-        }
+        words.extend(of_sentence.into_iter().flat_map(|word| [word, " "]));
     }
     words
 }
