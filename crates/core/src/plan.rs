@@ -19,10 +19,10 @@ use crate::limits;
 
 /// The limits of one pull request: minutes of agent time, files, purposes, and minutes of review.
 /// The fifth measure is that it can be tested by itself.
-pub const MAX_MINUTES: u32 = 240;
-pub const MAX_FILES: usize = 10;
-pub const MAX_PURPOSES: usize = 1;
-pub const MAX_REVIEW_MINUTES: u32 = 15;
+const MAX_MINUTES: u32 = 240;
+const MAX_FILES: usize = 10;
+const MAX_PURPOSES: usize = 1;
+const MAX_REVIEW_MINUTES: u32 = 15;
 
 /// A planner's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -213,8 +213,7 @@ impl PolicyGuard {
 
     /// Normalises an action, so that a permitted one is recognised: a path is relative to the
     /// worktree, a command has no surrounding blanks.
-    #[must_use]
-    pub fn normalised(&self, action: &Action) -> Action {
+    fn normalised(&self, action: &Action) -> Action {
         let path = |path: &str| locate_path(path, "", &self.root).path().unwrap_or(path).to_owned();
         match action {
             Action::Run(command) => Action::Run(command.trim().to_owned()),

@@ -18,7 +18,7 @@ use crate::time::{Instant, Span};
 pub const LONGEST_WAIT: Span = Span(32 * 86_400_000);
 
 /// For a provider that names no reset time.
-pub const DEFAULT_BACKOFF: Backoff =
+pub(crate) const DEFAULT_BACKOFF: Backoff =
     Backoff { first: Span(30_000), factor: 2, cap: Span(1_800_000), jitter_percent: 20 };
 
 /// The pause of an account. After it ends, one run probes the account; the other runs follow once

@@ -76,7 +76,7 @@ pub struct StepCount {
 
 /// Events of a simulation and names in them. `max_retries` may be any number, so a limit must
 /// protect the memory; nobody would read more.
-pub const MAX_SIMULATION_ENTRIES: usize = 1_000_000;
+const MAX_SIMULATION_ENTRIES: usize = 1_000_000;
 
 #[must_use]
 pub fn run_simulation(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
