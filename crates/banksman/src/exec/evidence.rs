@@ -18,9 +18,9 @@ use banksman_core::receipt::Evidence;
 use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
 use super::process::{RunError, Runner};
-use super::worktree::pool::WorktreePool;
 use super::worktree::{
-    BranchPosition, PreparedWorktree, WorktreeState, move_branch_to_head, restore_branch,
+    BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, move_branch_to_head,
+    restore_branch,
 };
 pub use proof::{CheckProof, run_checks, run_command};
 
@@ -37,16 +37,16 @@ pub fn gather(
     checks: &Verification,
     commit_message: Option<&str>,
 ) -> Result<Evidence, RunError> {
-    let pool = WorktreePool::of(workspace)?;
+    let mut job = WorktreeJob::new(runner, workspace)?;
     let worktree = workspace.worktree.as_path();
-    let record = check_worktree(&pool, worktree)?;
+    let record = check_worktree(&job, worktree)?;
     let mut evidence = Evidence {
         base: prepared.base.clone(),
         head_before: prepared.head.clone(),
         notes: prepared.notes.clone(),
         ..Evidence::default()
     };
-    let mut git = Git::at(runner, worktree);
+    let mut git = job.git();
     let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence.notes)?;
     let mut changes = git.changes(&prepared.base, &state.head)?;
     evidence.was_dirty = !state.status.is_clean();
@@ -69,7 +69,7 @@ pub fn gather(
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
     if is_allowed && is_due && !state.is_away && !checks.commands.is_empty() {
-        let proof = run_checks(runner, worktree, checks)?;
+        let proof = run_checks(job.runner, worktree, checks)?;
         evidence.checks = proof.checks;
         evidence.notes.extend(proof.notes);
     }
@@ -78,13 +78,11 @@ pub fn gather(
 
 /// The worktree's record. An agent may have replaced the worktree by another repository, whose
 /// commits would prove nothing.
-fn check_worktree(pool: &WorktreePool<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
-    let why = match pool.inspect(worktree)? {
+fn check_worktree(job: &WorktreeJob<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
+    let why = match job.inspect(worktree)? {
         WorktreeState::Ours(record) => return Ok(record),
         WorktreeState::Free => "it is gone".to_owned(),
-        WorktreeState::Unfinished | WorktreeState::Orphan => {
-            "its record in the repository is gone".to_owned()
-        }
+        WorktreeState::Unfinished | WorktreeState::Orphan => RECORD_GONE.to_owned(),
         WorktreeState::Foreign(why) => why,
     };
     let what = format!("inspecting the worktree `{}`", worktree.display());

@@ -28,13 +28,15 @@ use super::job::Workspace;
 use super::process::{Program, ProgramOutput, RunError, Runner};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
-use pool::{SET_UP, WorktreePool};
+use pool::SET_UP;
 pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};
 
 /// A set-up command that takes longer hangs.
 const SET_UP_TIME: Duration = Duration::from_secs(30 * 60);
 /// How much of a set-up command's output is kept.
 const SET_UP_BYTES: usize = 64 * 1024;
+/// Why files cannot be used as a worktree.
+pub(in crate::exec) const RECORD_GONE: &str = "its record in the repository is gone";
 
 /// A worktree that is ready to use.
 #[derive(Debug)]
@@ -66,29 +68,19 @@ pub fn prepare(
     workspace: &Workspace,
 ) -> Result<PreparedWorktree, EndCause> {
     check_names(workspace)?;
-    let lock = lock::lock_of_worktree(&workspace.spare, &workspace.worktree);
-    let held = lock::acquire(runner, &lock)?;
     let mut job = WorktreeJob::new(runner, workspace)?;
+    let held = job.lock_worktree(&workspace.worktree)?;
     let branches = job.resolve_branches()?;
-
-    job.clear_locks(None)?;
-    if job.inspect()? == WorktreeState::Orphan {
-        job.adopt(&branches.start)?;
-    }
-    let checkout = match job.inspect()? {
-        WorktreeState::Ours(record) => {
+    let found = job.find(&branches.start)?.map_err(|why| {
+        let worktree = workspace.worktree.display();
+        environment(format!("`{worktree}` cannot be used as a worktree: {why}"))
+    })?;
+    let checkout = match found {
+        Some(record) => {
             let is_clean = job.recover(&record)?;
             Checkout { record, fresh: false, is_clean }
         }
-        WorktreeState::Unfinished => {
-            job.pool.discard(job.runner, &workspace.worktree)?;
-            job.make(&branches)?
-        }
-        WorktreeState::Free => job.make(&branches)?,
-        WorktreeState::Orphan => {
-            return Err(unusable_path(workspace, "its record in the repository is gone"));
-        }
-        WorktreeState::Foreign(why) => return Err(unusable_path(workspace, &why)),
+        None => job.make(&branches)?,
     };
     // A worktree from an earlier version or another home gets its mark here.
     mark::write(&checkout.record, workspace)
@@ -109,41 +101,84 @@ pub fn prepare(
         moving::end(&checkout.record)?;
     }
     let (base, head) = ready?;
-    if let Some(command) = &workspace.setup
-        && let Some(output) = set_up(job.runner, command, &workspace.worktree, &checkout.record)?
-    {
+    if let Some((command, output)) = job.set_up(&workspace.worktree, &checkout.record)? {
         return Err(setup_failed(command, &output));
     }
     Ok(PreparedWorktree { base, head, fresh: checkout.fresh, notes: job.notes, held })
 }
 
-/// Work on a task's worktree, by whatever runs its programs.
-struct WorktreeJob<'a> {
-    runner: &'a mut dyn Runner,
-    pool: WorktreePool<'a>,
-    workspace: &'a Workspace,
+/// Work on a task's worktree and its repository, by whatever runs its programs.
+pub(in crate::exec) struct WorktreeJob<'a> {
+    pub(in crate::exec) runner: &'a mut dyn Runner,
+    pub(in crate::exec) workspace: &'a Workspace,
+    /// The repository's folder for branches and records.
+    common: PathBuf,
     /// Remarks for people that need no action.
     notes: Vec<String>,
 }
 
 impl<'a> WorktreeJob<'a> {
-    fn new(runner: &'a mut dyn Runner, workspace: &'a Workspace) -> Result<Self, RunError> {
-        let pool = WorktreePool::of(workspace)?;
-        Ok(Self { runner, pool, workspace, notes: Vec::new() })
+    pub(in crate::exec) fn new(
+        runner: &'a mut dyn Runner,
+        workspace: &'a Workspace,
+    ) -> Result<Self, RunError> {
+        let repo = &workspace.repo;
+        let common = common_folder(repo).during("opening the repository", repo)?;
+        Ok(Self { runner, workspace, common, notes: Vec::new() })
     }
 
     /// git in the worktree.
-    fn git(&mut self) -> Git<'_> {
+    pub(in crate::exec) fn git(&mut self) -> Git<'_> {
         Git::at(self.runner, &self.workspace.worktree)
     }
 
     /// git in the repository.
-    fn repo_git(&mut self) -> Git<'_> {
-        self.pool.git(self.runner)
+    pub(in crate::exec) fn repo_git(&mut self) -> Git<'_> {
+        Git::at(self.runner, &self.workspace.repo)
     }
 
-    fn inspect(&self) -> Result<WorktreeState, RunError> {
-        self.pool.inspect(&self.workspace.worktree)
+    pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState, RunError> {
+        link::inspect(&self.common, path).during("inspecting", path)
+    }
+
+    /// Finds the worktree: takes over files whose record is gone, and discards a worktree in which
+    /// nobody has worked yet. Returns its record, none if the path is free, or why it is of no use.
+    fn find(&mut self, start: &str) -> Result<Result<Option<PathBuf>, String>, RunError> {
+        let worktree = &self.workspace.worktree;
+        self.clear_locks(None)?;
+        if self.inspect(worktree)? == WorktreeState::Orphan {
+            self.adopt(start)?;
+        }
+        Ok(match self.inspect(worktree)? {
+            WorktreeState::Ours(record) => Ok(Some(record)),
+            WorktreeState::Unfinished => {
+                self.discard(worktree)?;
+                Ok(None)
+            }
+            WorktreeState::Free => Ok(None),
+            WorktreeState::Orphan => Err(RECORD_GONE.to_owned()),
+            WorktreeState::Foreign(why) => Err(why),
+        })
+    }
+
+    /// Runs the set-up command, if there is one and it has not succeeded here before. Returns it
+    /// with its output if it fails.
+    pub(in crate::exec) fn set_up(
+        &mut self,
+        worktree: &Path,
+        record: &Path,
+    ) -> Result<Option<(&'a str, ProgramOutput)>, RunError> {
+        let Some(command) = &self.workspace.setup else { return Ok(None) };
+        let marker = record.join(SET_UP);
+        if fs::read_to_string(&marker).is_ok_and(|done| done == *command) {
+            return Ok(None);
+        }
+        let output = run_shell(self.runner, command, worktree, SET_UP_TIME, SET_UP_BYTES)?;
+        if !output.ok() {
+            return Ok(Some((command, output)));
+        }
+        fs::write(&marker, command).during("writing", &marker)?;
+        Ok(None)
     }
 }
 
@@ -178,14 +213,10 @@ fn diverged(detail: String) -> EndCause {
     EndCause::NotPrepared { detail, class: PrepareFault::Diverged }
 }
 
-fn unusable_path(workspace: &Workspace, why: &str) -> EndCause {
-    environment(format!("`{}` cannot be used as a worktree: {why}", workspace.worktree.display()))
-}
-
 impl WorktreeJob<'_> {
     fn resolve_branches(&mut self) -> Result<Branches, EndCause> {
-        let Workspace { base, branch, remote, .. } = self.workspace;
-        let mut git = self.pool.git(self.runner);
+        let Workspace { base, branch, remote, repo, .. } = self.workspace;
+        let mut git = Git::at(self.runner, repo);
         if let Some(remote) = remote {
             let fetched = git.fetch(remote, base, branch)?;
             if !fetched.ok() {
@@ -193,16 +224,13 @@ impl WorktreeJob<'_> {
                 self.notes.push(format!("failed to fetch `{remote}`: {message}"));
             }
         }
-        let local_name = |name: &str| format!("refs/heads/{name}");
-        let remote_name = |name: &str| {
-            remote.as_ref().map_or(String::new(), |remote| format!("refs/remotes/{remote}/{name}"))
-        };
-        let wanted = [local_name(base), local_name(branch), remote_name(base), remote_name(branch)];
-        let asked: Vec<&str> =
-            wanted.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let local = |name: &str| Some(format!("refs/heads/{name}"));
+        let on_remote = |name: &str| Some(format!("refs/remotes/{}/{name}", remote.as_ref()?));
+        let wanted = [local(base), local(branch), on_remote(base), on_remote(branch)];
+        let asked: Vec<&str> = wanted.iter().flatten().map(String::as_str).collect();
         let mut refs = git.refs(&asked)?;
         let [local_base, local_branch, remote_base, remote_branch] =
-            wanted.map(|name| refs.remove(&name));
+            wanted.map(|name| refs.remove(&name?));
         let start = match (local_base, remote_base) {
             (None, None) => {
                 return Err(environment(format!(
@@ -231,7 +259,7 @@ impl WorktreeJob<'_> {
                 return Err(RunError::failed(format!("creating the branch `{branch}`"), detail));
             }
         }
-        let record = self.pool.obtain(self.runner, worktree, CheckoutTarget::Branch(branch))?;
+        let record = self.obtain(worktree, CheckoutTarget::Branch(branch))?;
         Ok(Checkout { record, fresh: true, is_clean: true })
     }
 
@@ -323,26 +351,6 @@ fn cannot_continue(workspace: &Workspace, why: &str) -> EndCause {
 fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
     let none = || RunError::failed("reading the worktree's head", "there is no commit");
     git.commit_of("HEAD")?.ok_or_else(none)
-}
-
-/// Runs the set-up command, unless the same command has succeeded here before. Returns the output
-/// of a failed one.
-pub(in crate::exec) fn set_up(
-    runner: &mut dyn Runner,
-    command: &str,
-    worktree: &Path,
-    record: &Path,
-) -> Result<Option<ProgramOutput>, RunError> {
-    let marker = record.join(SET_UP);
-    if fs::read_to_string(&marker).is_ok_and(|done| done == command) {
-        return Ok(None);
-    }
-    let output = run_shell(runner, command, worktree, SET_UP_TIME, SET_UP_BYTES)?;
-    if !output.ok() {
-        return Ok(Some(output));
-    }
-    fs::write(&marker, command).during("writing", &marker)?;
-    Ok(None)
 }
 
 fn setup_failed(command: &str, output: &ProgramOutput) -> EndCause {

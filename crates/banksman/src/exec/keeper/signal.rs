@@ -7,12 +7,12 @@ use std::time::Duration;
 use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 use banksman_core::workflow::Signal;
 
+use super::super::files::AtPath;
 use super::super::git::Git;
 use super::super::job::{Verification, Workspace};
 use super::super::mailbox::hide_from_git;
 use super::super::process::RunError;
-use super::super::worktree::environment;
-use super::super::worktree::pool::WorktreePool;
+use super::super::worktree::{common_folder, environment};
 use super::Keeper;
 use super::mailbox::{self, SignalState};
 use super::watch::POLL_INTERVAL;
@@ -56,8 +56,9 @@ impl Keeper {
             eprintln!("{} {note}", clock::now());
         }
         // Banksman never commits the mailbox; this protects the agent's commits.
-        let pool = WorktreePool::of(workspace)?;
-        if let Err(error) = hide_from_git(&pool.common) {
+        let common =
+            common_folder(&workspace.repo).during("opening the repository", &workspace.repo)?;
+        if let Err(error) = hide_from_git(&common) {
             eprintln!("{} failed to hide the mailbox from git: {error}", clock::now());
         }
         Ok(())

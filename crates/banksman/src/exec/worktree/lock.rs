@@ -8,9 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::WorktreeJob;
 use super::names::{hash_of, rescue_name};
 use crate::exec::files::AtPath;
-use crate::exec::process::{Program, RunError, Runner};
+use crate::exec::process::{Program, RunError};
 
 /// How often and how long to wait for a lock: half a minute in all. Most locks are held for
 /// milliseconds, so the first attempts follow each other closely.
@@ -35,35 +36,42 @@ impl WorktreeLock {
     }
 }
 
-/// The lock on a worktree.
-#[must_use]
-pub fn lock_of_worktree(spare: &Path, worktree: &Path) -> PathBuf {
-    spare.join("locks").join(format!("{}-{}.lock", rescue_name(worktree), hash_of(worktree)))
-}
-
-/// The lock on a repository's base branches.
-#[must_use]
-pub fn lock_of_repository(spare: &Path, repo: &Path) -> PathBuf {
-    spare.join("locks").join(format!("repository-{}.lock", hash_of(repo)))
-}
-
-/// The queue of merges into a repository's base branches.
-#[must_use]
-pub fn lock_of_merges(spare: &Path, repo: &Path) -> PathBuf {
-    spare.join("locks").join(format!("merges-{}.lock", hash_of(repo)))
-}
-
-/// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
-pub fn acquire(runner: &mut dyn Runner, lock: &Path) -> Result<WorktreeLock, RunError> {
-    for attempt in 0..TRIES {
-        match try_acquire(lock).during("taking the lock", lock)? {
-            Some(held) => return Ok(held),
-            None if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
-            None => pause(runner)?,
-        }
+impl WorktreeJob<'_> {
+    pub(in crate::exec) fn lock_worktree(
+        &mut self,
+        worktree: &Path,
+    ) -> Result<WorktreeLock, RunError> {
+        self.lock(&format!("{}-{}", rescue_name(worktree), hash_of(worktree)))
     }
-    let what = format!("taking the lock `{}`", lock.display());
-    Err(RunError::failed(what, "timed out, because another process holds it"))
+
+    /// Takes one of the repository's locks: `repository` on its base branches, `merges` for the
+    /// queue of merges into them.
+    pub(in crate::exec) fn lock_repository(
+        &mut self,
+        which: &str,
+    ) -> Result<WorktreeLock, RunError> {
+        self.lock(&format!("{which}-{}", hash_of(&self.common)))
+    }
+
+    /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
+    fn lock(&mut self, name: &str) -> Result<WorktreeLock, RunError> {
+        let lock = self.workspace.spare.join("locks").join(format!("{name}.lock"));
+        for attempt in 0..TRIES {
+            match try_acquire(&lock).during("taking the lock", &lock)? {
+                Some(held) => return Ok(held),
+                None if attempt < QUICK_TRIES => std::thread::sleep(QUICK_PAUSE),
+                None => self.pause()?,
+            }
+        }
+        let what = format!("taking the lock `{}`", lock.display());
+        Err(RunError::failed(what, "timed out, because another process holds it"))
+    }
+
+    /// Waits a moment through the runner.
+    pub(in crate::exec) fn pause(&mut self) -> Result<(), RunError> {
+        let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), self.runner.env());
+        self.runner.run(&program).map(drop)
+    }
 }
 
 /// Takes the lock; none if another process holds it.
@@ -89,12 +97,6 @@ fn try_acquire(lock: &Path) -> io::Result<Option<WorktreeLock>> {
     Ok(None)
 }
 
-/// Waits a moment through the runner.
-pub fn pause(runner: &mut dyn Runner) -> Result<(), RunError> {
-    let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), runner.env());
-    runner.run(&program).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn a_lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = lock_of_worktree(folder.path(), Path::new("/srv/t 1"));
+        let lock = folder.path().join("locks/a.lock");
         let first = try_acquire(&lock).unwrap().unwrap();
         assert!(try_acquire(&lock).unwrap().is_none());
         drop(first);

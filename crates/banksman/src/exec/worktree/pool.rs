@@ -7,13 +7,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::link::{self, WorktreeState};
-use super::mark;
 use super::names::hash_of;
+use super::{WorktreeJob, link, mark};
 use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::{CheckoutTarget, Git};
-use crate::exec::job::Workspace;
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::RunError;
 
 /// Spare worktrees per repository: as many as tasks commonly start at once.
 pub const SPARES: usize = 4;
@@ -24,64 +22,43 @@ const NOT_REUSABLE: &[&str] = &["modules", "config.worktree", "info/sparse-check
 /// In a record: the set-up command that has succeeded in its worktree.
 pub(super) const SET_UP: &str = "banksman-set-up";
 
-/// A repository and the folders that serve its worktrees.
-pub(in crate::exec) struct WorktreePool<'a> {
-    pub(in crate::exec) repo: &'a Path,
-    pub(in crate::exec) common: PathBuf,
-    pub(in crate::exec) spare: &'a Path,
-}
-
-impl<'a> WorktreePool<'a> {
-    pub(in crate::exec) fn of(workspace: &'a Workspace) -> Result<Self, RunError> {
-        let common = link::common_folder(&workspace.repo)
-            .during("opening the repository", &workspace.repo)?;
-        Ok(Self { repo: &workspace.repo, common, spare: &workspace.spare })
-    }
-
-    pub(in crate::exec) fn git<'r>(&self, runner: &'r mut dyn Runner) -> Git<'r> {
-        Git::at(runner, self.repo)
-    }
-
+impl WorktreeJob<'_> {
     /// Creates a worktree at a free path, with the files of its commit and nothing else. Returns
     /// its record.
     pub(in crate::exec) fn obtain(
-        &self,
-        runner: &mut dyn Runner,
+        &mut self,
         path: &Path,
         on: CheckoutTarget<'_>,
     ) -> Result<PathBuf, RunError> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).during("creating the folder", folder)?;
-        if self.record_at(path)?.is_some() {
-            self.git(runner).drop_worktree(path)?;
-        }
+        self.forget(path)?;
         if let Some(record) = self.take_spare(path)? {
-            match Git::at(runner, path).force_checkout(on) {
+            match Git::at(self.runner, path).force_checkout(on) {
                 Ok(()) => {
                     link::unmark_spare(&record).during("taking over the worktree", path)?;
                     return Ok(record);
                 }
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
                 // If the spare is unusable, create a new one below.
-                Err(_) => self.discard(runner, path)?,
+                Err(_) => self.discard(path)?,
             }
         }
-        self.git(runner).add_worktree(path, on)?;
+        self.repo_git().add_worktree(path, on)?;
         link::record_named_in(&path.join(".git")).during("reading the new worktree", path)
     }
 
     /// Takes away a worktree whose contents are saved or worthless: it becomes a spare or goes to
     /// the trash.
     pub(in crate::exec) fn retire(
-        &self,
-        runner: &mut dyn Runner,
+        &mut self,
         path: &Path,
         record: &Path,
         commit: &str,
     ) -> Result<(), RunError> {
         let is_plain = !NOT_REUSABLE.iter().any(|name| record.join(name).exists());
         if is_plain && self.spares().len() < SPARES {
-            let mut git = Git::at(runner, path);
+            let mut git = Git::at(self.runner, path);
             match git.force_checkout(CheckoutTarget::Commit(commit)).and_then(|()| git.clean_all())
             {
                 Ok(()) if self.put_spare(path, record).during("keeping the worktree", path)? => {
@@ -93,35 +70,28 @@ impl<'a> WorktreePool<'a> {
                 Err(_) => {}
             }
         }
-        self.discard(runner, path)
+        self.discard(path)
     }
 
     /// Moves a worktree to the trash and removes its record. The trash is emptied later, because
     /// that may take long.
-    pub(in crate::exec) fn discard(
-        &self,
-        runner: &mut dyn Runner,
-        path: &Path,
-    ) -> Result<(), RunError> {
+    pub(in crate::exec) fn discard(&mut self, path: &Path) -> Result<(), RunError> {
         self.move_aside(path, "trash")?;
-        self.forget(runner, path)
+        self.forget(path)
     }
 
     /// Removes the record of a worktree whose folder is already gone.
-    pub(in crate::exec) fn forget(
-        &self,
-        runner: &mut dyn Runner,
-        path: &Path,
-    ) -> Result<(), RunError> {
-        match self.record_at(path)? {
-            Some(_) => self.git(runner).drop_worktree(path),
+    pub(super) fn forget(&mut self, path: &Path) -> Result<(), RunError> {
+        let record = link::record_of(&self.common, path);
+        match record.during("finding the record of the worktree", path)? {
+            Some(_) => self.repo_git().drop_worktree(path),
             None => Ok(()),
         }
     }
 
     /// Renames a folder into one next to the spares and returns the new path.
     pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
-        let folder = self.spare.join(folder);
+        let folder = self.workspace.spare.join(folder);
         fs::create_dir_all(&folder).during("moving away", path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for number in 1..MAX_SAME_NAMES {
@@ -138,16 +108,8 @@ impl<'a> WorktreePool<'a> {
         Err(io::Error::other("too many entries have its name")).during("moving away", path)
     }
 
-    pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState, RunError> {
-        link::inspect(&self.common, path).during("inspecting", path)
-    }
-
-    fn record_at(&self, path: &Path) -> Result<Option<PathBuf>, RunError> {
-        link::record_of(&self.common, path).during("finding the record of the worktree", path)
-    }
-
     fn pool(&self) -> PathBuf {
-        self.spare.join("pool").join(hash_of(&self.common))
+        self.workspace.spare.join("pool").join(hash_of(&self.common))
     }
 
     fn spares(&self) -> Vec<PathBuf> {

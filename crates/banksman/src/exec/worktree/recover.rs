@@ -116,10 +116,10 @@ impl WorktreeJob<'_> {
     /// Removes the lock files that a killed git left for the branch and the worktree's record,
     /// unless a living process has them open. The caller holds the lock on the worktree.
     pub(super) fn clear_locks(&self, record: Option<&Path>) -> Result<(), RunError> {
-        let common = &self.pool.common;
-        let of_branch = common.join("refs/heads").join(format!("{}.lock", self.workspace.branch));
+        let of_branch =
+            self.common.join("refs/heads").join(format!("{}.lock", self.workspace.branch));
         let of_record = record.map(locks_in).transpose()?;
-        let of_refs = Some(common.join("packed-refs.lock")).filter(|lock| is_stale(lock));
+        let of_refs = Some(self.common.join("packed-refs.lock")).filter(|lock| is_stale(lock));
         for lock in of_record.into_iter().flatten().chain([of_branch]).chain(of_refs) {
             if lock.symlink_metadata().is_err() {
                 continue;
@@ -152,7 +152,7 @@ impl WorktreeJob<'_> {
     pub(super) fn adopt(&mut self, start: &str) -> Result<(), RunError> {
         let Workspace { worktree, branch, spare, .. } = self.workspace;
         let beside = spare.join("making").join(super::names::hash_of(worktree));
-        self.pool.forget(self.runner, &beside)?;
+        self.forget(&beside)?;
         let mut git = self.repo_git();
         let head = git.commit_of(&format!("refs/heads/{branch}"))?;
         git.add_empty_worktree(&beside, head.as_deref().unwrap_or(start))?;

@@ -5,8 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::link::WorktreeState;
-use super::{WorktreeJob, lock, mark, rescue};
+use super::{WorktreeJob, mark, rescue};
 use crate::exec::files::AtPath;
 use crate::exec::git::{self, Git};
 use crate::exec::job::Workspace;
@@ -41,28 +40,19 @@ pub struct DiskUse {
 /// branch as well if the base or the branches that it merged contain all its commits. Can be
 /// repeated after a crash, and for a worktree that is gone.
 pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed, RunError> {
-    let Workspace { worktree, spare, .. } = workspace;
-    let lock = lock::acquire(runner, &lock::lock_of_worktree(spare, worktree))?;
+    let worktree = &workspace.worktree;
     let mut job = WorktreeJob::new(runner, workspace)?;
-    job.clear_locks(None)?;
+    let lock = job.lock_worktree(worktree)?;
     let safe = safe_commits(&mut job.repo_git(), workspace)?;
-    if job.inspect()? == WorktreeState::Orphan {
-        job.adopt(safe.first().map_or("HEAD", String::as_str))?;
-    }
-    let removed = match job.inspect()? {
-        WorktreeState::Ours(record) => job.save_and_retire(&record, &safe)?,
-        WorktreeState::Unfinished => {
-            job.pool.discard(job.runner, worktree)?;
+    let found = job
+        .find(safe.first().map_or("HEAD", String::as_str))?
+        .map_err(|detail| RunError::failed(format!("removing `{}`", worktree.display()), detail))?;
+    let removed = match found {
+        Some(record) => job.save_and_retire(&record, &safe)?,
+        None => {
+            job.forget(worktree)?;
             Removed::default()
         }
-        WorktreeState::Free => {
-            job.pool.forget(job.runner, worktree)?;
-            Removed::default()
-        }
-        WorktreeState::Orphan => {
-            return Err(not_ours(worktree, "its record in the repository is gone"));
-        }
-        WorktreeState::Foreign(why) => return Err(not_ours(worktree, &why)),
     };
     delete_contained_branch(&mut job.repo_git(), &workspace.branch, &safe)?;
     mark::remove_intent(workspace).during("forgetting", worktree)?;
@@ -71,24 +61,20 @@ pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed,
     Ok(removed)
 }
 
-fn not_ours(worktree: &Path, why: &str) -> RunError {
-    RunError::failed(format!("removing `{}`", worktree.display()), why)
-}
-
 /// Commits reachable from these are not lost with the worktree.
 fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>, RunError> {
-    let local = format!("refs/heads/{}", workspace.base);
-    let of_remote = |remote: &String| format!("refs/remotes/{remote}/{}", workspace.base);
-    let remote = workspace.remote.as_ref().map(of_remote);
-    let asked: Vec<&str> =
-        [Some(local.as_str()), remote.as_deref()].into_iter().flatten().collect();
-    let mut safe: Vec<String> = git.refs(&asked)?.into_values().collect();
+    let Workspace { base, remote, produces, .. } = workspace;
+    let of_remote = remote.iter().map(|remote| format!("refs/remotes/{remote}/{base}"));
+    let of_base: Vec<String> = of_remote.chain([format!("refs/heads/{base}")]).collect();
     // The branches that were merged in keep their own commits.
-    let merged: Vec<String> =
-        workspace.produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
-    if !merged.is_empty() {
-        let merged: Vec<&str> = merged.iter().map(String::as_str).collect();
-        safe.extend(git.refs(&merged)?.into_values());
+    let merged = produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
+    let mut safe = Vec::new();
+    for names in [of_base, merged] {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Without a name, git would list all refs.
+        if !names.is_empty() {
+            safe.extend(git.refs(&names)?.into_values());
+        }
     }
     Ok(safe)
 }
@@ -99,12 +85,12 @@ impl WorktreeJob<'_> {
         self.clear_locks(Some(record))?;
         let saved = self.save(record, safe)?;
         if !saved.whole {
-            let kept = self.pool.move_aside(worktree, "kept")?;
-            self.pool.forget(self.runner, worktree)?;
+            let kept = self.move_aside(worktree, "kept")?;
+            self.forget(worktree)?;
             return Ok(Removed { rescue: saved.reference, kept: Some(kept) });
         }
         let commit = safe.first().map_or("HEAD", String::as_str);
-        self.pool.retire(self.runner, worktree, record, commit)?;
+        self.retire(worktree, record, commit)?;
         Ok(Removed { rescue: saved.reference, kept: None })
     }
 }
