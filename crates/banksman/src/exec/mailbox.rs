@@ -96,18 +96,16 @@ impl Mailbox {
 
     /// Keeps the text of a workflow in `specs/`, unless a file of that name exists.
     pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy, MailboxError> {
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let path = format!("{SPECS}/{}.yaml", file_name(id));
         let full = place::created(&self.root, &path)?;
-        let kept = if disk::create_new_file(&full, yaml.as_bytes())? {
+        Ok(if disk::create_new_file(&full, yaml.as_bytes())? {
             SpecCopy::Written(path)
         } else if disk::has_content(&full, yaml.as_bytes())? {
             SpecCopy::AlreadyThere(path)
         } else {
             SpecCopy::Differs(path)
-        };
-        drop(lock);
-        Ok(kept)
+        })
     }
 
     /// Keeps a copy of a workflow file, unless the file is already in `specs/`.
@@ -123,13 +121,12 @@ impl Mailbox {
 
     /// Writes the assignment of a manual step to `steps/<step-id>.md` and returns the path.
     pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf, MailboxError> {
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let full = place::created(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
         if !disk::has_content(&full, text.as_bytes())? {
             remove_if_exists(&full).at("replace", &full)?;
             disk::create_new_file(&full, text.as_bytes())?;
         }
-        drop(lock);
         Ok(full)
     }
 

@@ -41,7 +41,7 @@ impl Mailbox {
             let shown = mark.chars().filter(|char| !char.is_control());
             return Err(MailboxError::Mark(shown.take(MARK_BYTES).collect()));
         }
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let path = place::created(&self.root, &format!("{AUDIT}/{}.log", file_name(workflow)))?;
         let mut log = disk::open_log(&path).at("open", &path)?;
         let added = add(&mut log, &format!("{at} {} [{mark}]\n", one_line(text)), mark);
@@ -49,7 +49,6 @@ impl Mailbox {
         if added.is_first {
             disk::sync_folder(place::parent(&path))?;
         }
-        drop(lock);
         Ok(added.is_new)
     }
 }

@@ -22,14 +22,13 @@ impl Mailbox {
     ) -> Result<String, MailboxError> {
         let path = place::plain(&path_template.replace("{n}", &n.to_string()))?;
         let text = shortened(text);
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         for number in 1..=MAX_SAME_NAME {
             let path = numbered(&path, number);
             let full = place::created(&self.root, &path)?;
             if disk::create_new_file(&full, text.as_bytes())?
                 || disk::has_content(&full, text.as_bytes())?
             {
-                drop(lock);
                 return Ok(path);
             }
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::names::{is_taken_signal, matches_template, numbered};
-use super::signals::{ENDINGS, step_signal};
+use super::signals::{gate_signals, step_signal};
 use super::{
     FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, SIGNALS, TAKEN,
 };
@@ -30,49 +30,44 @@ impl Mailbox {
         retry_paths: &[String],
         label: &str,
     ) -> Result<usize, MailboxError> {
-        let signals = signals_of(steps, gates);
+        let of_gates = gates.iter().flat_map(|gate| gate_signals(gate)).map(|(name, _)| name);
+        let signals: BTreeSet<String> =
+            steps.iter().map(|step| step_signal(step)).chain(of_gates).collect();
         let past = format!("{PAST}/{}", file_name(label));
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let mut moved = 0;
-        for (folder, name) in self.names(SIGNALS)? {
-            if signals.contains(&name) {
-                moved += self.archive(&folder, &name, &past)?;
-            }
+        for name in self.names(SIGNALS)?.iter().filter(|name| signals.contains(*name)) {
+            moved += self.archive(SIGNALS, name, &past)?;
         }
-        for (folder, name) in self.names(TAKEN)? {
-            if signals.iter().any(|signal| is_taken_signal(signal, &name)) {
-                moved += self.archive(&folder, &name, &past)?;
-            }
+        let is_taken = |name: &&String| signals.iter().any(|signal| is_taken_signal(signal, name));
+        for name in self.names(TAKEN)?.iter().filter(is_taken) {
+            moved += self.archive(TAKEN, name, &past)?;
         }
         for template in retry_paths {
             let template = place::plain(template)?;
             let (folder, pattern) = template.rsplit_once('/').unwrap_or(("", &template));
             for folder in folders(folder) {
-                for (folder, name) in self.names(&folder)? {
-                    if matches_template(pattern, &name) {
-                        moved += self.archive(&folder, &name, &past)?;
-                    }
+                let names = self.names(&folder)?;
+                for name in names.iter().filter(|name| matches_template(pattern, name)) {
+                    moved += self.archive(&folder, name, &past)?;
                 }
             }
         }
         for folder in [SIGNALS, FEEDBACK] {
             place::created(&self.root, &format!("{folder}/x"))?;
         }
-        drop(lock);
         Ok(moved)
     }
 
-    /// The UTF-8 names in a folder, each with the folder.
-    fn names(&self, folder: &str) -> Result<Vec<(String, String)>, MailboxError> {
+    /// The UTF-8 names in a folder.
+    fn names(&self, folder: &str) -> Result<Vec<String>, MailboxError> {
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(Vec::new()) };
         let real = place::parent(&probe);
         let mut names = Vec::new();
         for entry in files::entries(real).at("list", real)?.take(MAX_ENTRIES) {
             // Banksman's own names are UTF-8; others are not what this looks for.
-            if let Ok(name) = entry.at("list", real)?.file_name().into_string() {
-                names.push((folder.to_owned(), name));
-            }
+            names.extend(entry.at("list", real)?.file_name().into_string());
         }
         Ok(names)
     }
@@ -100,17 +95,6 @@ impl Mailbox {
         }
         Err(MailboxError::TooManyFiles(wanted))
     }
-}
-
-fn signals_of(steps: &[String], gates: &[String]) -> BTreeSet<String> {
-    let of_gate = |gate: &String| {
-        let gate = file_name(gate);
-        ["fail", "pass"]
-            .into_iter()
-            .flat_map(move |word| ENDINGS.map(|ending| format!("{gate}-{word}{ending}")))
-            .collect::<Vec<_>>()
-    };
-    steps.iter().map(|step| step_signal(step)).chain(gates.iter().flat_map(of_gate)).collect()
 }
 
 fn folders(folder: &str) -> Vec<String> {

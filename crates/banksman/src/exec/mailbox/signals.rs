@@ -24,7 +24,7 @@ const WRITE_TIMEOUT: Span = Span(10 * 60_000);
 const NOTES: [&str; 5] = ["feedback", "note", "message", "summary", "reason"];
 const FAILED: [&str; 5] = ["failed", "failure", "fail", "error", "blocked"];
 /// The extensions of a gate's file.
-pub(super) const ENDINGS: [&str; 4] = ["", ".json", ".md", ".txt"];
+const ENDINGS: [&str; 4] = ["", ".json", ".md", ".txt"];
 
 /// A signal that a workflow waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Mailbox {
         if let Content::NotYet { .. } = found.content {
             return Err(MailboxError::NotYet(found.path.clone()));
         }
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let Some(from) = place::existing(&place.root, &found.path)? else {
             return Ok(SignalResult::Gone);
         };
@@ -234,7 +234,6 @@ impl Mailbox {
                 None
             };
             if let Some(result) = result {
-                drop(lock);
                 return Ok(result);
             }
         }
@@ -306,7 +305,7 @@ fn move_unchanged(
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Done,
     Pass,
     Fail,
@@ -319,13 +318,17 @@ fn paths(what: &ExpectedSignal) -> Vec<(String, Kind)> {
             vec![(format!("{SIGNALS}/{}", step_signal(id)), Kind::Done)]
         }
         ExpectedSignal::Gate { id } => {
-            let of = |word: &str, kind: Kind| {
-                let stem = format!("{SIGNALS}/{}-{word}", file_name(id));
-                ENDINGS.map(|ending| (format!("{stem}{ending}"), kind))
-            };
-            of("fail", Kind::Fail).into_iter().chain(of("pass", Kind::Pass)).collect()
+            gate_signals(id).map(|(name, kind)| (format!("{SIGNALS}/{name}"), kind)).collect()
         }
     }
+}
+
+/// The file names of a gate's signals, a fail before a pass.
+pub(super) fn gate_signals(id: &str) -> impl Iterator<Item = (String, Kind)> + use<> {
+    let gate = file_name(id);
+    [("fail", Kind::Fail), ("pass", Kind::Pass)].into_iter().flat_map(move |(word, kind)| {
+        ENDINGS.map(|ending| (format!("{gate}-{word}{ending}"), kind))
+    })
 }
 
 /// The file name of a step's signal, if the workflow gives no path.
