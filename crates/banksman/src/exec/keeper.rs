@@ -24,6 +24,7 @@ mod wake;
 mod watch;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
@@ -173,11 +174,8 @@ struct Keeper {
 
 impl Keeper {
     fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeeperError> {
-        if let Err(error) = setsid() {
-            // This fails only for a process group leader: a person started this keeper in a
-            // terminal.
-            eprintln!("{} failed to start a new session: {error}", clock::now());
-        }
+        // This fails only for a process group leader: a person started this keeper in a terminal.
+        log_error(setsid().map(drop), "start a new session");
         become_reaper();
         let wake =
             Wake::install().map_err(|source| setup_error("install signal handlers", source))?;
@@ -251,12 +249,18 @@ impl Keeper {
     }
 }
 
+/// Logs the error of something that the job can do without.
+fn log_error(result: Result<(), impl Display>, operation: &str) {
+    if let Err(error) = result {
+        eprintln!("{} failed to {operation}: {error}", clock::now());
+    }
+}
+
 /// Makes every orphaned process below the keeper a child of the keeper.
 #[cfg(target_os = "linux")]
 fn become_reaper() {
-    if let Err(error) = rustix::process::set_child_subreaper(Some(getpid())) {
-        eprintln!("{} failed to become the subreaper of orphaned processes: {error}", clock::now());
-    }
+    let result = rustix::process::set_child_subreaper(Some(getpid()));
+    log_error(result, "become the subreaper of orphaned processes");
 }
 
 #[cfg(not(target_os = "linux"))]

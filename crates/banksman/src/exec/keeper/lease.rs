@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use super::super::job::{LOST, LeaseConfig, RunLimits};
 use super::super::process::child::Child;
 use super::super::process::{OutputTails, ProgramOutput};
+use super::log_error;
 use crate::clock;
 
 /// A timestamp is short, and so is an error message.
@@ -48,7 +49,7 @@ pub(super) struct LeaseRenewal {
     tried_at: Moment,
     is_unconfirmed: bool,
     renewal: Option<RenewalProcess>,
-    state: LeaseState,
+    pub(super) state: LeaseState,
 }
 
 impl LeaseRenewal {
@@ -82,10 +83,6 @@ impl LeaseRenewal {
     /// Whether the lease is not yet confirmed.
     pub(super) fn is_unconfirmed(&self) -> bool {
         self.is_unconfirmed && self.state == LeaseState::Valid
-    }
-
-    pub(super) fn state(&self) -> LeaseState {
-        self.state
     }
 
     /// The renewing child, which does not belong to the job.
@@ -127,9 +124,7 @@ impl LeaseRenewal {
         if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
             // The child is not reaped yet, so the pid is still its own; it leads a group with
             // everything it started.
-            if let Err(error) = renewal.child.signal_group(Signal::KILL) {
-                eprintln!("{} failed to kill a lease renewal: {error}", clock::now());
-            }
+            log_error(renewal.child.signal_group(Signal::KILL), "kill a lease renewal");
         }
     }
 
@@ -179,7 +174,7 @@ impl LeaseRenewal {
     }
 
     fn failed(&mut self, now: Moment, why: &str) {
-        eprintln!("{} failed to renew the lease: {why}", clock::now());
+        log_error(Err(why), "renew the lease");
         self.next = now + self.retry_interval();
     }
 

@@ -13,9 +13,9 @@ use super::super::job::{Verification, Workspace};
 use super::super::mailbox::hide_from_git;
 use super::super::process::RunError;
 use super::super::worktree::{common_folder, environment};
-use super::Keeper;
 use super::mailbox::{self, SignalState};
 use super::watch::POLL_INTERVAL;
+use super::{Keeper, log_error};
 use crate::clock;
 
 /// A file that is being written is complete after this time, or never.
@@ -58,9 +58,7 @@ impl Keeper {
         // Banksman never commits the mailbox; this protects the agent's commits.
         let common =
             common_folder(&workspace.repo).during("opening the repository", &workspace.repo)?;
-        if let Err(error) = hide_from_git(&common) {
-            eprintln!("{} failed to hide the mailbox from git: {error}", clock::now());
-        }
+        log_error(hide_from_git(&common), "hide the mailbox from git");
         Ok(())
     }
 
@@ -76,10 +74,8 @@ impl Keeper {
         let seen = self.wait_for_signal_file(checks, folder, path);
         let read = roots(checks, folder).take(if seen.found { 2 } else { 1 });
         for root in read {
-            if let Err(error) = mailbox::remove_signal(root, path) {
-                let place = root.display();
-                eprintln!("{} failed to remove `{path}` from `{place}`: {error}", clock::now());
-            }
+            let operation = format!("remove `{path}` from `{}`", root.display());
+            log_error(mailbox::remove_signal(root, path), &operation);
         }
         Some(seen)
     }
@@ -119,9 +115,8 @@ impl Keeper {
 
     fn keep_signal_copy(&self, checks: &Verification, path: &str, text: &[u8]) {
         let Some(root) = &checks.mailbox else { return };
-        if let Err(error) = mailbox::keep_copy(root, path, &self.plan.job, text) {
-            eprintln!("{} failed to keep a copy of `{path}`: {error}", clock::now());
-        }
+        let kept = mailbox::keep_copy(root, path, &self.plan.job, text);
+        log_error(kept, &format!("keep a copy of `{path}`"));
     }
 
     /// Checks the signals that are facts about the branch rather than files.

@@ -13,11 +13,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::super::process::child::{Child, Side, reap};
-use super::Keeper;
-use super::cgroup::Cgroup;
 use super::heartbeat::KeeperStatus;
 use super::lease::{LeaseRenewal, LeaseState, millis};
 use super::tree::{self, Process};
+use super::{Keeper, log_error};
 use crate::clock;
 
 const READ_BYTES: usize = 64 * 1024;
@@ -59,7 +58,7 @@ pub(super) struct ChildOutcome {
     pub(super) ended: Option<EndCause>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 enum Phase {
     #[default]
     Working,
@@ -165,7 +164,7 @@ impl Keeper {
                     return self.kill_round(child, 0, now);
                 }
                 if now < check_at {
-                    return Phase::Terminating { kill_at, check_at };
+                    return child_exit.phase;
                 }
                 let job_processes = self.job_processes();
                 if child.exit.is_some() && job_processes.is_empty() {
@@ -176,10 +175,8 @@ impl Keeper {
                 Phase::Terminating { kill_at, check_at: now + POLL_INTERVAL }
             }
             Phase::Killing { round, next } if now >= next => self.kill_round(child, round, now),
-            Phase::Killing { round, next } => Phase::Killing { round, next },
             Phase::Draining { until } if child.is_silent() || now >= until => Phase::Over,
-            Phase::Draining { until } => Phase::Draining { until },
-            Phase::Over => Phase::Over,
+            waiting @ (Phase::Killing { .. } | Phase::Draining { .. } | Phase::Over) => waiting,
         }
     }
 
@@ -233,8 +230,8 @@ impl Keeper {
             }
             return finish_output(child, now);
         }
-        if let Some(Err(error)) = self.cgroup.as_ref().filter(|_| round == 0).map(Cgroup::kill) {
-            eprintln!("{} failed to kill the control group: {error}", clock::now());
+        if let Some(group) = self.cgroup.as_ref().filter(|_| round == 0) {
+            log_error(group.kill(), "kill the control group");
         }
         if job_processes.is_empty() {
             signal_group(child, Signal::KILL);
@@ -280,7 +277,7 @@ impl Keeper {
 
     /// Whether another run may have started already.
     fn lease_is_lost(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.state() == LeaseState::Lost)
+        self.lease.as_ref().is_some_and(|lease| lease.state == LeaseState::Lost)
     }
 
     /// Does what is due whatever the job is doing: reaps children, checks for a stop request,
@@ -305,7 +302,7 @@ impl Keeper {
                 std::mem::take(progressed) || reported
             });
             self.heartbeat.status.expires_at = Some(lease.expires_at);
-            match lease.state() {
+            match lease.state {
                 LeaseState::Valid => {}
                 LeaseState::Expiring | LeaseState::Lost => self.interrupt_for(EndCause::LeaseLost),
             }
@@ -341,7 +338,7 @@ impl Keeper {
             Some(self.next_tick),
             self.lease
                 .as_ref()
-                .filter(|lease| lease.state() == LeaseState::Valid)
+                .filter(|lease| lease.state == LeaseState::Valid)
                 .map(LeaseRenewal::due_at),
             self.heartbeat.due_at(),
         ];
@@ -370,11 +367,8 @@ fn finish_output(child: &Child, now: Moment) -> Phase {
 
 /// Without a list of processes, only the child's own group is known.
 fn signal_group(child: &Child, signal: Signal) {
-    if child.exit.is_some() {
-        return;
-    }
-    if let Err(error) = child.signal_group(signal) {
-        eprintln!("{} failed to signal the agent: {error}", clock::now());
+    if child.exit.is_none() {
+        log_error(child.signal_group(signal), "signal the agent");
     }
 }
 
