@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
 use banksman_core::loops::RepeatedFailures;
-use banksman_core::policy::{Action, PolicyGuard};
+use banksman_core::policy::Action;
 use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
 use rustix::process::Pid;
 
@@ -70,12 +70,10 @@ impl Keeper {
             logs,
             events: Vec::new(),
             last: String::new(),
-            before: turn.spent,
+            turn,
             now: AgentUsage::default(),
             end: None,
-            guard: turn.ask.guard.as_deref(),
             failures: RepeatedFailures::default(),
-            limits: turn.limits,
             stall_detector: StallDetector::new(millis(turn.limits.idle_ms), clock::monotonic()),
         };
         let mut outcome = self.watch_child(child, &mut listener, turn.deadline);
@@ -139,13 +137,11 @@ struct AgentListener<'a> {
     /// Filled and emptied with every chunk of output.
     events: Vec<AgentEvent>,
     last: String,
-    before: AgentUsage,
+    turn: &'a AgentTurn<'a>,
     now: AgentUsage,
     /// The first reason in the output to end the agent.
     end: Option<EndCause>,
-    guard: Option<&'a PolicyGuard>,
     failures: RepeatedFailures,
-    limits: &'a RunLimits,
     stall_detector: StallDetector,
 }
 
@@ -184,7 +180,7 @@ impl AgentListener<'_> {
     /// Ends the run if an announced call needed permission first. The agent may be faster than the
     /// keeper.
     fn called(&mut self, id: &str, actions: &[Action]) {
-        let Some(guard) = self.guard else { return };
+        let Some(guard) = &self.turn.ask.guard else { return };
         let what = |action: &Action| {
             let (word, what) = action.parts();
             format!("{word} {what}")
@@ -197,7 +193,7 @@ impl AgentListener<'_> {
     }
 
     fn result(&mut self, id: &str, ok: bool, output: &str) {
-        let Some(guard) = self.guard else { return };
+        let Some(guard) = &self.turn.ask.guard else { return };
         let limit = guard.policy.loops.tool_failures;
         if let Some(summary) = self.failures.record_result(id, ok, output, limit) {
             self.end.get_or_insert(EndCause::Loop { summary });
@@ -205,15 +201,16 @@ impl AgentListener<'_> {
     }
 
     fn total(&self) -> AgentUsage {
-        self.before.plus(self.now)
+        self.turn.spent.plus(self.now)
     }
 
     fn over_budget(&self) -> Option<EndCause> {
         let AgentUsage { input_tokens, output_tokens, cost_micros } = self.total();
         let tokens = input_tokens.saturating_add(output_tokens);
-        let too_many = self.limits.tokens.filter(|limit| tokens > *limit);
+        let limits = self.turn.limits;
+        let too_many = limits.tokens.filter(|limit| tokens > *limit);
         let tokens = too_many.map(|limit| format!("{tokens} tokens of {limit}"));
-        let cost = self.limits.cost_micros.zip(cost_micros).filter(|(limit, cost)| cost > limit);
+        let cost = limits.cost_micros.zip(cost_micros).filter(|(limit, cost)| cost > limit);
         let cost = cost.map(|(limit, cost)| format!("{cost} millionths of a dollar of {limit}"));
         tokens.or(cost).map(|detail| EndCause::OverBudget { detail })
     }
