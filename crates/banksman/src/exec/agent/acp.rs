@@ -116,27 +116,21 @@ impl StreamReader for Stream {
 
     fn finish(self: Box<Self>, exit: ProcessExit, now: Instant) -> StreamSummary {
         let silent_fault = self.silent_fault();
-        let (terminal, provider_error) = match &self.end {
-            None => (None, None),
-            Some(End::Refused(_, provider_error)) => (Some(Terminal::Error), Some(provider_error)),
-            Some(End::Stopped(_)) if silent_fault.is_some() => {
-                (Some(Terminal::Error), silent_fault.as_ref())
+        let (terminal, provider_error, fault) = match &self.end {
+            None => (None, None, self.stderr.fault(self.session.is_some(), exit)),
+            Some(End::Refused(request, error)) => {
+                (Some(Terminal::Error), Some(error), refusal(*request, error))
             }
-            Some(End::Stopped(reason)) if reason == "end_turn" && !self.is_broken => {
-                (Some(Terminal::Success), None)
-            }
-            Some(End::Stopped(_)) => (Some(Terminal::Error), None),
-        };
-        let fault = match &self.end {
-            None => self.stderr.fault(self.session.is_some(), exit),
-            Some(End::Refused(request, provider_error)) => refusal(*request, provider_error),
             Some(End::Stopped(reason)) => {
-                stop(reason).or_else(|| provider_error.and_then(ProviderError::fault))
+                let error = silent_fault.as_ref();
+                let is_success = error.is_none() && reason == "end_turn" && !self.is_broken;
+                let terminal = if is_success { Terminal::Success } else { Terminal::Error };
+                let fault = stop(reason).or_else(|| error.and_then(ProviderError::fault));
+                (Some(terminal), error, fault)
             }
         };
-        let resets_at = provider_error
-            .filter(|_| fault.is_some())
-            .and_then(|provider_error| provider_error.resets_at(now));
+        let resets_at =
+            provider_error.filter(|_| fault.is_some()).and_then(|error| error.resets_at(now));
         let mut usage = StreamSummary::default();
         self.usage().write_to(&mut usage);
         StreamSummary {

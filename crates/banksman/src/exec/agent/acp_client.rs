@@ -89,10 +89,9 @@ pub fn run(
         .and_then(|text| serde_json::from_str(&text).map_err(io::Error::from))
         .map_err(failed("read the request from standard input"))?;
     let link = AgentProcess::start(command, folder)?;
-    let worktree_files = Files::new(folder);
     let guard = request.ask.guard.as_deref();
-    let mut client =
-        Client { link, log, files: worktree_files, offers_files: files, sent: 0, guard };
+    let (offers_files, files) = (files, Files::new(folder));
+    let mut client = Client { link, log, files, offers_files, sent: 0, guard };
     let outcome = client.run_prompt(&request, folder);
     client.link.end(matches!(outcome, Err(ClientError::Interrupted)));
     outcome
@@ -169,14 +168,13 @@ impl Client<'_> {
     fn set_model(&mut self, session: &str, model: &str, opened: &Value) -> Result<(), ClientError> {
         let option = opened["configOptions"].as_array().into_iter().flatten();
         let is_option = option.into_iter().any(|option| text_of(option, "id") == "model");
-        if is_option {
+        let (method, params) = if is_option {
             let params = json!({ "sessionId": session, "configId": "model", "value": model });
-            self.ask("session/set_config_option", &params)?;
+            ("session/set_config_option", params)
         } else {
-            let params = json!({ "sessionId": session, "modelId": model });
-            self.ask("session/set_model", &params)?;
-        }
-        Ok(())
+            ("session/set_model", json!({ "sessionId": session, "modelId": model }))
+        };
+        self.ask(method, &params).map(drop)
     }
 
     /// Sends a request and serves the agent until the agent answers.

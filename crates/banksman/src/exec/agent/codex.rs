@@ -91,18 +91,17 @@ fn strict(schema: &Value) -> Value {
         let is_required =
             |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
         let property = |(name, schema): (&String, &Value)| {
-            let schema = strict(schema);
-            (name.clone(), if is_required(name) { schema } else { nullable(&schema) })
+            let mut schema = strict(schema);
+            if !is_required(name) {
+                schema = json!({ "anyOf": [schema, { "type": "null" }] });
+            }
+            (name.clone(), schema)
         };
         closed.insert("properties".to_owned(), properties.iter().map(property).collect());
         closed.insert("required".to_owned(), properties.keys().cloned().collect());
         closed.insert("additionalProperties".to_owned(), Value::Bool(false));
     }
     Value::Object(closed)
-}
-
-fn nullable(schema: &Value) -> Value {
-    json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
 #[derive(Default)]

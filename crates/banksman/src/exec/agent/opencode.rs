@@ -145,9 +145,12 @@ impl Stream {
     fn tool(&mut self, part: &Value, events: &mut Vec<AgentEvent>) {
         let state = &part["state"];
         let name = text_of(part, "tool").to_owned();
-        let actions = actions::of_tool(&name, &state["input"]);
+        let input = &state["input"];
+        let actions = actions::of_tool(&name, input);
         let id = one_line(text_of(part, "callID"));
-        let detail = detail(&state["input"]);
+        // opencode's own tools use another name for a file argument.
+        let path = input["filePath"].as_str();
+        let detail = path.map_or_else(|| text::tool_detail(input), one_line);
         events.push(AgentEvent::Tool { name, detail, id: id.clone(), actions });
         let ok = text_of(state, "status") != "error";
         let output = text_of(state, if ok { "output" } else { "error" });
@@ -243,11 +246,6 @@ fn refusal_in(line: &str) -> Option<String> {
         Some(Err(_)) | None => error.split(' ').next().unwrap_or_default().to_owned(),
     };
     Some(error.strip_prefix("AI_APICallError: ").unwrap_or(&error).to_owned())
-}
-
-/// opencode's own tools use another name for a file argument.
-fn detail(input: &Value) -> String {
-    input["filePath"].as_str().map_or_else(|| text::tool_detail(input), one_line)
 }
 
 /// Whether a tool failed because it is forbidden. opencode says so in prose only.

@@ -128,7 +128,9 @@ fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Res
     let below = |name: &str| format!("{place}/{name}");
     match keyword {
         "type" if types(value).is_none() => wrong("a JSON type or a list of JSON types"),
-        "required" if !is_list_of(value, Value::is_string) => wrong("a list of names"),
+        "required" if !value.as_array().is_some_and(|list| list.iter().all(Value::is_string)) => {
+            wrong("a list of names")
+        }
         "enum" if !value.is_array() => wrong("a list"),
         "minItems" | "maxItems" | "minLength" | "maxLength" if !value.is_u64() => {
             wrong("a non-negative integer")
@@ -148,10 +150,6 @@ fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Res
         other if ANNOTATIONS.contains(&other) => Ok(()),
         other => Err(format!("{}: `{other}` is not supported", shown(place))),
     }
-}
-
-fn is_list_of(value: &Value, fits: fn(&Value) -> bool) -> bool {
-    value.as_array().is_some_and(|list| list.iter().all(fits))
 }
 
 /// The types that a schema names; none if one of them is not a JSON type.
