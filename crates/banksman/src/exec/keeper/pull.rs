@@ -48,18 +48,17 @@ impl Keeper {
             return Ok(seen(false, None));
         }
         let heads = self.own_heads(workspace, evidence)?;
-        match self.published(workspace, &heads, named.is_some())? {
-            Some(pull) => Ok(seen(true, Some(self.describe_pull(workspace, &pull)))),
-            None => {
-                let note = named.map(|link| {
-                    format!(
-                        "the agent named {link}, but `{remote}` shows no pull request with the \
-                         newest commit"
-                    )
-                });
-                Ok(seen(false, note))
-            }
-        }
+        let pull = self.published(workspace, &heads, named.is_some())?;
+        let note = match &pull {
+            Some(pull) => Some(self.describe_pull(workspace, pull)),
+            None => named.map(|link| {
+                format!(
+                    "the agent named {link}, but `{remote}` shows no pull request with the newest \
+                     commit"
+                )
+            }),
+        };
+        Ok(seen(pull.is_some(), note))
     }
 
     /// The agent's newest commit, and the commit that Banksman made of uncommitted files, which

@@ -126,18 +126,16 @@ impl Keeper {
         checks: &Verification,
         evidence: &Evidence,
     ) -> Result<Option<ObservedSignal>, RunError> {
-        let (found, detail) = match &checks.signal {
-            None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => return Ok(None),
+        match &checks.signal {
+            None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => Ok(None),
             Some(Signal::GitCommit { mark }) => {
                 let detail = format!("`{mark}` in the message of a commit");
                 let found = place.map(|workspace| self.is_marked(workspace, mark, evidence));
-                (found.transpose()?.unwrap_or(false), detail)
+                let found = found.transpose()?.unwrap_or(false);
+                Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
             }
-            Some(Signal::PrCreation) => {
-                return self.check_pull_request(place, evidence).map(Some);
-            }
-        };
-        Ok(Some(ObservedSignal { found, detail, note: None, failed: false }))
+            Some(Signal::PrCreation) => self.check_pull_request(place, evidence).map(Some),
+        }
     }
 
     /// Whether one of the agent's own commits of this run contains the mark. Banksman's commit of

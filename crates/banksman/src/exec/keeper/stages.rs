@@ -9,8 +9,8 @@ use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
-    EndCause, EvaluatorOpinion, Evidence, FaultKind, MergeReport, PrepareFault, Receipt,
-    StreamSummary, Terminal, Usage,
+    EndCause, Evidence, FaultKind, MergeReport, PrepareFault, Receipt, StreamSummary, Terminal,
+    Usage,
 };
 use serde::Serialize;
 
@@ -313,7 +313,14 @@ impl Keeper {
     fn evaluate(&mut self, evaluator: &Evaluator, facts: &str) -> Result<(), EndCause> {
         self.heartbeat.status.stage = Stage::Evaluate;
         let asked = self.ask_evaluator(evaluator, facts);
-        record_opinion(&mut self.receipt, asked.as_ref());
+        let answered = asked.as_ref().filter(|reading| is_success(Some(reading)));
+        let answer = answered.and_then(|reading| reading.answer.clone());
+        self.receipt.opinion = answer.and_then(|answer| serde_json::from_value(answer).ok());
+        // The usage counts even if the answer is useless.
+        self.receipt.judging = asked.map(|reading| Usage {
+            tokens: reading.input_tokens.saturating_add(reading.output_tokens),
+            cost_micros: reading.cost_micros.unwrap_or_default(),
+        });
         self.check_interrupt()
     }
 
@@ -455,20 +462,6 @@ fn correction_prompt(objections: &[String]) -> String {
          matches, with nothing around it.",
         list.join("\n")
     )
-}
-
-/// Records the evaluator's usage even if its answer is useless.
-fn record_opinion(receipt: &mut Receipt, asked: Option<&StreamSummary>) {
-    receipt.opinion = asked.and_then(opinion);
-    receipt.judging = asked.map(|reading| Usage {
-        tokens: reading.input_tokens.saturating_add(reading.output_tokens),
-        cost_micros: reading.cost_micros.unwrap_or_default(),
-    });
-}
-
-fn opinion(reading: &StreamSummary) -> Option<EvaluatorOpinion> {
-    let answer = reading.answer.clone().filter(|_| is_success(Some(reading)))?;
-    serde_json::from_value(answer).ok()
 }
 
 /// Merges two turns: usage and reports add up, and the later turn decides the rest.
