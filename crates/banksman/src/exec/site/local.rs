@@ -172,12 +172,8 @@ impl LocalSite {
             JobId::Look { task: of, due: at } => of == task && at < due,
             JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => false,
         };
-        for past in self.names("past")?.into_iter().filter(is_older) {
-            let folder = self.past_folder(past);
-            let path = folder.path();
-            fs::remove_dir_all(path).at("remove", path)?;
-        }
-        Ok(())
+        let older = self.names("past")?.into_iter().filter(is_older);
+        Ok(older.map(|past| self.past_folder(past)).try_for_each(|past| remove(past.path()))?)
     }
 
     fn prune(&self, now: Instant, at_most: usize) -> Result<(), SiteError> {
@@ -194,7 +190,7 @@ impl LocalSite {
         let is_expired = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;
         let expired = aged.iter().enumerate().filter(|(at, (since, _))| is_expired(*at, *since));
         for (_, (_, path)) in expired.take(PRUNED_AT_ONCE) {
-            fs::remove_dir_all(path).at("remove", path)?;
+            remove(path)?;
         }
         Ok(())
     }
@@ -223,7 +219,7 @@ impl Site for LocalSite {
         // which counts as lost.
         let past = self.past_folder(job).receipt();
         if matches!(past, Ok(Some(receipt)) if !receipt.ended.failed_externally()) {
-            return Ok(fs::remove_dir_all(path).at("remove", path)?);
+            return Ok(remove(path)?);
         }
         if !may_begin() {
             return Ok(());
@@ -292,7 +288,8 @@ impl Site for LocalSite {
         }
         folder.write_stop(&StopRequest { by: by.to_owned() })?;
         if let Some(begun) = folder.begun()? {
-            wake_keeper(&begun);
+            // Makes the keeper check for a request now instead of at its next tick.
+            signal_keeper(&begun, Signal::USR1);
         }
         Ok(())
     }
@@ -300,10 +297,7 @@ impl Site for LocalSite {
     fn kill_keeper(&self, job: JobId) -> Result<(), SiteError> {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(()) };
-        if let Some(process) = tree::find_process(begun.pid, begun.process_start) {
-            // A process that has exited meanwhile needs no signal.
-            drop(tree::signal(&process, Signal::KILL));
-        }
+        signal_keeper(&begun, Signal::KILL);
         Ok(())
     }
 
@@ -336,8 +330,7 @@ impl Site for LocalSite {
         let (from, to) = (self.folder(job), self.past_folder(job));
         if from.path().is_dir() {
             if to.path().is_dir() {
-                let path = to.path();
-                fs::remove_dir_all(path).at("remove", path)?;
+                remove(to.path())?;
             }
             // A keeper that was killed right after its receipt leaves an empty group.
             if let Some(group) = from.begun()?.and_then(|begun| begun.cgroup) {
@@ -354,6 +347,10 @@ impl Site for LocalSite {
         }
         Ok(())
     }
+}
+
+fn remove(folder: &Path) -> Result<(), FileError> {
+    fs::remove_dir_all(folder).at("remove", folder)
 }
 
 /// Signals the remaining processes of a job without a keeper once and returns their pids.
@@ -375,12 +372,11 @@ fn left_over(begun: &KeeperStart, signal: Signal) -> Vec<i32> {
     found
 }
 
-/// Makes the keeper check for a stop request now instead of at its next tick. The pid alone may
-/// belong to another process.
-fn wake_keeper(begun: &KeeperStart) {
+/// Signals a keeper that still runs. The pid alone may belong to another process.
+fn signal_keeper(begun: &KeeperStart, signal: Signal) {
     if let Some(process) = tree::find_process(begun.pid, begun.process_start) {
-        // A hint: the keeper looks by itself a moment later.
-        drop(tree::signal(&process, Signal::USR1));
+        // A keeper that has exited meanwhile needs no signal.
+        drop(tree::signal(&process, signal));
     }
 }
 
