@@ -55,13 +55,9 @@ pub fn open_folder(folder: &Path, projects: &[PathBuf]) -> Result<PathBuf, NoteE
 
 /// Resolves the part of a path that exists and appends the rest.
 fn resolve_existing(folder: &Path) -> PathBuf {
-    for there in folder.ancestors() {
-        if let Ok(real) = there.canonicalize() {
-            let rest = folder.strip_prefix(there).unwrap_or(Path::new(""));
-            return real.join(rest);
-        }
-    }
-    folder.to_owned()
+    let resolve =
+        |there: &Path| Some(there.canonicalize().ok()?.join(folder.strip_prefix(there).ok()?));
+    folder.ancestors().find_map(resolve).unwrap_or_else(|| folder.to_owned())
 }
 
 fn refuse_agent_folder(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::time::Instant;
 
-use super::files::changed_at;
+use super::files::{changed_at, read_at_most};
 use super::worktree::common_folder;
 
 /// A larger file does not belong to git.
-const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The branch that work starts from if no setting names one: the remote's default, else `main` or
 /// `master`, else the checked-out one. It does not change when somebody switches branches, unless
@@ -76,11 +76,7 @@ pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> 
 }
 
 fn read(path: &Path) -> Option<String> {
-    let size = fs::metadata(path).ok()?.len();
-    if size > MAX_FILE_BYTES {
-        return None;
-    }
-    fs::read_to_string(path).ok()
+    String::from_utf8(read_at_most(path, MAX_FILE_BYTES).ok()?).ok()
 }
 
 #[cfg(test)]

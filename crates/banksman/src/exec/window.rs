@@ -75,9 +75,8 @@ fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) 
         WindowHost::Tmux => {
             // tmux would read a dot or a colon as part of a target.
             let name = name.replace(['.', ':'], "-");
-            let mut args = owned(&["new-window", "-d", "-n", &name, "-c"]);
-            args.push(folder.display().to_string());
-            args.push("--".to_owned());
+            let folder = folder.to_string_lossy();
+            let mut args = owned(&["new-window", "-d", "-n", &name, "-c", &folder, "--"]);
             args.extend(command.iter().map(|word| for_tmux(word)));
             // In the same call, so that the output of a command that ends at once stays visible.
             args.extend(owned(&[";", "set-option", "-w", "-t", &format!(":={name}")]));
@@ -85,9 +84,7 @@ fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) 
             args
         }
         WindowHost::Tabby => {
-            let mut args = owned(&["run"]);
-            args.extend(command.iter().cloned());
-            args
+            std::iter::once("run".to_owned()).chain(command.iter().cloned()).collect()
         }
     }
 }

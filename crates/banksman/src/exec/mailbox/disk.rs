@@ -88,15 +88,13 @@ pub(in crate::exec) fn create_via_draft(
             file.sync_all()
         });
     let put = written.at("write", draft).and_then(|()| move_to_free(draft, path).at("write", path));
-    if !matches!(put, Ok(true)) {
+    if let Ok(true) = put {
+        sync_folder(parent(path))?;
+    } else {
         // Report the first fault; the next draft replaces one that stays.
         drop(fs::remove_file(draft));
     }
-    if put? {
-        sync_folder(parent(path))?;
-        return Ok(true);
-    }
-    Ok(false)
+    put
 }
 
 /// Moves a file to a free path; false if the path exists.

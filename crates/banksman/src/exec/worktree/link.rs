@@ -112,8 +112,8 @@ fn state_of(record: PathBuf) -> WorktreeState {
 
 /// Whether the creation of a record's worktree was interrupted, or the worktree is spare.
 pub(super) fn is_unfinished(record: &Path) -> bool {
-    let reason = lock_reason(record).unwrap_or_default();
-    reason == SPARE || reason.starts_with(INITIALIZING)
+    let reason = read_small(&record.join("locked")).unwrap_or_default();
+    reason.trim_end() == SPARE || reason.starts_with(INITIALIZING)
 }
 
 /// The record that names this folder, whether or not the folder exists.
@@ -192,11 +192,6 @@ pub(super) fn record_named_in(dot_git: &Path) -> io::Result<PathBuf> {
             format!("`{}` names no repository", dot_git.display()),
         )
     })
-}
-
-fn lock_reason(record: &Path) -> Option<String> {
-    let reason = read_small(&record.join("locked")).ok()?;
-    Some(reason.trim_end().to_owned())
 }
 
 /// Whether two paths name the same file, even if the file is gone or a folder above it is a link.

@@ -34,8 +34,7 @@ impl WorktreeJob<'_> {
             return Ok(());
         }
         let branch = self.workspace.branch.as_str();
-        let tip = self.repo_git().commit_of(&format!("refs/heads/{branch}"))?;
-        if let Some(tip) = tip {
+        if let Some(tip) = self.repo_git().commit_of(&format!("refs/heads/{branch}"))? {
             let saved = self.save(record, &[tip])?;
             if saved.whole {
                 recover::remove_operation_state(record)?;

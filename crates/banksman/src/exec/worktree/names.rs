@@ -5,11 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The default template for a task's branch.
-pub const BRANCH: &str = "banksman/{task}-{slug}";
-/// The default template for the folder of a task's worktree.
-pub const WORKTREE: &str = "{home}/worktrees/{repo}-{hash}/{task}";
-
 /// A slug is for people; the task's id makes a name unique.
 const SLUG_CHARS: usize = 40;
 /// Below the limit of 255 bytes that file systems have, with room for `.lock`.
@@ -141,11 +136,8 @@ pub fn worktree_path(
 fn one_part<'a>(name: &'static str, value: &'a str) -> Result<&'a str, PathTemplateError> {
     let is_part =
         !value.is_empty() && !value.starts_with('.') && !value.contains(['/', '\0', '{', '}']);
-    if is_part {
-        Ok(value)
-    } else {
-        Err(PathTemplateError::BadPart { name, value: value.to_owned() })
-    }
+    let bad = || PathTemplateError::BadPart { name, value: value.to_owned() };
+    is_part.then_some(value).ok_or_else(bad)
 }
 
 /// Eight hex digits that distinguish paths.
@@ -166,6 +158,10 @@ pub fn rescue_name(worktree: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The default templates.
+    const BRANCH: &str = "banksman/{task}-{slug}";
+    const WORKTREE: &str = "{home}/worktrees/{repo}-{hash}/{task}";
 
     #[test]
     fn branches_are_named_by_task_and_title() {
