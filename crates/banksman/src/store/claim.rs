@@ -13,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::apply::{Applied, apply_to};
 use super::budgets::{day_budget, day_with_open_runs};
-use super::conn::{Dialect, Row};
+use super::conn::{Dialect, Row, SqlValue};
 use super::damage::is_damage;
 use super::grants::budget_of;
 use super::row::{Stored, json, queue_place};
@@ -58,78 +58,73 @@ impl Store {
     }
 }
 
-/// A walk along the queue from its head, without batches that may not start another run.
+/// A walk along the queue, without batches that may not start another run.
 pub(super) struct Queue {
+    rows: std::vec::IntoIter<Row>,
     after: (i64, i64),
-    looked: i64,
     page: i64,
-    ended: bool,
+    /// Tasks that the walk may still read; none at the end of the queue.
+    left: i64,
 }
 
 impl Queue {
     pub(super) fn new() -> Self {
         // The first query reads one row only, because it is almost always the right one.
-        Self { after: (i64::MIN, 0), looked: 0, page: 1, ended: false }
+        Self { rows: Vec::new().into_iter(), after: (i64::MIN, 0), page: 1, left: LOOK }
     }
 
-    /// The next tasks; none at the end of the queue, or after [`LOOK`] of them.
-    pub(super) fn next(&mut self, tx: &mut Tx<'_>) -> Result<Vec<Row>> {
-        if self.ended || self.looked >= LOOK {
-            return Ok(Vec::new());
-        }
-        let (rank, id) = self.after;
-        let rows = tx.query(sql::QUEUE_PAGE, &params![self.page, rank, id])?;
-        self.ended = i64::try_from(rows.len()).unwrap_or(i64::MAX) < self.page;
-        if let Some(last) = rows.last() {
-            self.passed(last, self.page)?;
-        }
-        Ok(rows)
+    fn with_head(head: Row) -> Result<Self> {
+        let after = queue_place(&head)?;
+        Ok(Self { rows: vec![head].into_iter(), after, page: PAGE, left: LOOK - 1 })
     }
 
-    fn passed(&mut self, last: &Row, looked: i64) -> Result<()> {
-        self.after = queue_place(last)?;
-        self.looked += looked;
-        self.page = PAGE;
-        Ok(())
+    /// The next task that can be read; none at the end of the queue, or after [`LOOK`] tasks.
+    pub(super) fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<Stored>> {
+        loop {
+            for row in self.rows.by_ref() {
+                if let Some(found) = readable(tx, &row)? {
+                    return Ok(Some(found));
+                }
+            }
+            if self.left <= 0 {
+                return Ok(None);
+            }
+            let (rank, id) = self.after;
+            let rows = tx.query(sql::QUEUE_PAGE, &params![self.page, rank, id])?;
+            let is_full = i64::try_from(rows.len()).unwrap_or(i64::MAX) >= self.page;
+            self.left = if is_full { self.left - self.page } else { 0 };
+            self.after = rows.last().map_or(Ok(self.after), queue_place)?;
+            self.page = PAGE;
+            self.rows = rows.into_iter();
+        }
     }
 }
 
 fn claim_in(tx: &mut Tx<'_>, request: &ClaimRequest, now: Instant) -> Result<Option<Claimed>> {
-    let mut rows = tx.query(sql::QUEUE_HEAD, &[])?;
-    let Some(head) = rows.first() else { return Ok(None) };
-    let (is_paused, is_held) = head_flags(head)?;
+    let Some(head) = tx.query(sql::QUEUE_HEAD, &[])?.pop() else { return Ok(None) };
+    let (is_paused, is_held) = head_flags(&head)?;
     if is_paused || is_day_used_up(tx, request.day_budget, now)? {
         return Ok(None);
     }
-    let mut queue = Queue::new();
-    if is_held {
-        rows = queue.next(tx)?;
-    } else {
-        queue.passed(head, 1)?;
-    }
-    while !rows.is_empty() {
-        for row in &rows {
-            let Some(found) = readable(tx, row)? else { continue };
-            if !is_within(tx, &found, request.task_budget)?
-                || !has_room(tx, found.task.batch.as_deref())?
-            {
-                continue;
-            }
-            let expires_at = now.plus(request.ttl);
-            let claim = Claim { actor: request.actor.clone(), expires_at };
-            match try_claim(tx, found, claim, now)? {
-                ClaimAttempt::Claimed(claimed) => {
-                    let areas = areas_of(&claimed.stored.task);
-                    if !areas.is_empty() {
-                        set_place(tx, claimed.run, None, &areas)?;
-                    }
-                    return Ok(Some(*claimed));
-                }
-                // The turn of a node reports what is broken; others must not wait for it.
-                ClaimAttempt::MovedOn | ClaimAttempt::Refused | ClaimAttempt::Broken(_) => {}
-            }
+    let mut queue = if is_held { Queue::new() } else { Queue::with_head(head)? };
+    while let Some(found) = queue.next(tx)? {
+        if !is_within(tx, &found, request.task_budget)?
+            || !has_room(tx, found.task.batch.as_deref())?
+        {
+            continue;
         }
-        rows = queue.next(tx)?;
+        let claim = Claim { actor: request.actor.clone(), expires_at: now.plus(request.ttl) };
+        match try_claim(tx, found, claim, now)? {
+            ClaimAttempt::Claimed(claimed) => {
+                let areas = areas_of(&claimed.stored.task);
+                if !areas.is_empty() {
+                    set_place(tx, claimed.run, [const { SqlValue::Null }; 3], &areas)?;
+                }
+                return Ok(Some(*claimed));
+            }
+            // The turn of a node reports what is broken; others must not wait for it.
+            ClaimAttempt::MovedOn | ClaimAttempt::Refused | ClaimAttempt::Broken(_) => {}
+        }
     }
     Ok(None)
 }
@@ -212,25 +207,15 @@ pub(super) fn try_claim(
     }
 }
 
-/// Where a dispatched run takes place.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Post<'a> {
-    pub(super) node: &'a str,
-    pub(super) account: &'a str,
-    /// The hash of its token.
-    pub(super) token: Option<&'a [u8]>,
-}
-
-/// Stores where a run takes place and which areas it locks. The areas are those at the time of the
-/// claim: what the run changes in the task does not move them.
+/// Stores where a run takes place (its node, its account and the hash of its token) and which areas
+/// it locks. The areas are those at the time of the claim: what the run changes in the task does not
+/// move them.
 pub(super) fn set_place(
     tx: &mut Tx<'_>,
     run: RunId,
-    post: Option<Post<'_>>,
+    [node, account, token]: [SqlValue; 3],
     areas: &[Area],
 ) -> Result<()> {
-    let (node, account) = (post.map(|post| post.node), post.map(|post| post.account));
-    let token = post.and_then(|post| post.token).map(<[u8]>::to_vec);
     tx.write(sql::RUN_PLACED, &params![run.task, run.epoch, node, account, json(&areas), token])
 }
 

@@ -4,10 +4,11 @@
 //! node can start a run, so every limit holds across all nodes. Nothing here chooses.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Trigger;
-use banksman_core::lifecycle::{Lifecycle, RoleId, StateKind};
+use banksman_core::lifecycle::{Lifecycle, RoleId, StateKind, Transition};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
     AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
@@ -19,7 +20,7 @@ use super::accounts::{ACCOUNTS, AccountRow, account};
 use super::batches::{BATCHES, budget};
 use super::budgets::day_budget;
 use super::claim::{
-    ClaimAttempt, Claimed, LOOK, Post, Queue, areas_of, readable, set_place, task_used, try_claim,
+    ClaimAttempt, Claimed, LOOK, Queue, areas_of, readable, set_place, task_used, try_claim,
 };
 use super::conn::{DbError, Row};
 use super::grants::budget_of;
@@ -90,14 +91,7 @@ struct Considered<'a> {
     budget: Budget,
 }
 
-impl<'a> Considered<'a> {
-    fn read(tx: &mut Tx<'_>, stored: &'a Stored, request: &Dispatch) -> Result<Self> {
-        let spent = task_used(tx, &stored.task, &request.task_budget)?;
-        let budget = budget_of(tx, stored, request.task_budget, &spent)?;
-        let roles = roles_of(&stored.lifecycle, stored);
-        Ok(Self { stored, roles, areas: areas_of(&stored.task), spent, budget })
-    }
-
+impl Considered<'_> {
     fn candidate(&self) -> Candidate<'_> {
         let task = &self.stored.task;
         Candidate {
@@ -140,38 +134,14 @@ impl Store {
         self.read(|tx| {
             let stored = task(tx, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
-            let mut load = whole_load(tx, request, now)?;
-            let considered = Considered::read(tx, &stored, request)?;
+            let load = whole_load(tx, request, now)?;
             let all = registry(tx, request)?;
-            promise_ahead(tx, (&stored, rank), request, (&all, &mut load), now)?;
-            load_batch(tx, &mut load, stored.task.batch.as_deref())?;
-            let chosen = choose(&considered.candidate(), &load, &request.workers, &all, now);
-            Ok(Some(chosen.map(|worker| worker.name.clone())))
+            let mut walk = Walk { tx, request, all, load, now };
+            walk.promise_ahead(&stored, rank)?;
+            let considered = walk.read(&stored)?;
+            Ok(Some(walk.choose(&considered).map(|worker| worker.name.clone())))
         })
     }
-}
-
-/// Promises areas to the tasks ahead of this one, as the walk along the queue does.
-fn promise_ahead(
-    tx: &mut Tx<'_>,
-    (asked, rank): (&Stored, i64),
-    request: &Dispatch,
-    (all, load): (&[Worker], &mut Load),
-    now: Instant,
-) -> Result<()> {
-    if areas_of(&asked.task).is_empty() {
-        return Ok(());
-    }
-    let place = params![rank, asked.task.id, LOOK];
-    for row in tx.query(sql::QUEUE_AHEAD, &place)? {
-        let Some(found) = readable(tx, &row)? else { continue };
-        let considered = Considered::read(tx, &found, request)?;
-        let candidate = considered.candidate();
-        if let Err(held) = choose(&candidate, load, &request.workers, all, now) {
-            load.reserve_areas(&candidate, &held);
-        }
-    }
-    Ok(())
 }
 
 /// One walk along the queue.
@@ -183,89 +153,106 @@ struct Walk<'a, 't> {
     now: Instant,
 }
 
-impl Walk<'_, '_> {
+impl<'a> Walk<'a, '_> {
     fn run(mut self) -> Result<Dispatched> {
         let mut dispatched = Dispatched::default();
         let mut queue = Queue::new();
-        loop {
-            let rows = queue.next(self.tx)?;
-            if rows.is_empty() {
-                return Ok(dispatched);
-            }
-            for row in &rows {
-                let Some(found) = readable(self.tx, row)? else { continue };
-                if self.consider(&found, &mut dispatched)? == Next::Stop {
-                    return Ok(dispatched);
-                }
+        while let Some(found) = queue.next(self.tx)? {
+            if self.consider(&found, &mut dispatched)?.is_break() {
+                break;
             }
         }
+        Ok(dispatched)
     }
 
-    fn consider(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<Next> {
-        let considered = Considered::read(self.tx, found, self.request)?;
-        load_batch(self.tx, &mut self.load, found.task.batch.as_deref())?;
-        let candidate = considered.candidate();
-        let (load, here) = (&self.load, self.request.workers.as_slice());
-        let worker = match choose(&candidate, load, here, &self.all, self.now) {
-            Ok(worker) => worker,
-            Err(held) => {
-                self.load.reserve_areas(&candidate, &held);
-                let is_end = held.iter().any(applies_to_all);
-                let next = if is_end { Next::Stop } else { Next::Another };
-                // Without any worker, workers are missing in general and not one for this task.
-                let is_unserved = next == Next::Another
-                    && !self.all.is_empty()
-                    && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
-                let own: Vec<Ineligible> = held
-                    .iter()
-                    .filter(|held| {
-                        matches!(held, Ineligible::OverBudget { scope: BudgetScope::Task(_), .. })
-                    })
-                    .cloned()
-                    .collect();
-                if !own.is_empty() && dispatched.over_budget.len() < MOST_LISTED {
-                    let (task, used) = (found.task.id, considered.spent);
-                    dispatched.over_budget.push(OverBudget { task, used, held: own });
-                }
-                let list =
-                    if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
-                if list.len() < MOST_LISTED {
-                    list.push((found.task.id, held));
-                }
-                return Ok(next);
+    /// Promises areas to the tasks ahead of this one, as the walk along the queue does.
+    fn promise_ahead(&mut self, asked: &Stored, rank: i64) -> Result<()> {
+        if areas_of(&asked.task).is_empty() {
+            return Ok(());
+        }
+        let place = params![rank, asked.task.id, LOOK];
+        for row in self.tx.query(sql::QUEUE_AHEAD, &place)? {
+            let Some(found) = readable(self.tx, &row)? else { continue };
+            let considered = self.read(&found)?;
+            if let Err(held) = self.choose(&considered) {
+                self.load.reserve_areas(&considered.candidate(), &held);
             }
+        }
+        Ok(())
+    }
+
+    /// Reads what the scheduler has to know about a task and its batch.
+    fn read<'s>(&mut self, stored: &'s Stored) -> Result<Considered<'s>> {
+        let budget = self.request.task_budget;
+        let spent = task_used(self.tx, &stored.task, &budget)?;
+        let budget = budget_of(self.tx, stored, budget, &spent)?;
+        load_batch(self.tx, &mut self.load, stored.task.batch.as_deref())?;
+        let (roles, areas) = (roles_of(stored), areas_of(&stored.task));
+        Ok(Considered { stored, roles, areas, spent, budget })
+    }
+
+    fn choose(&self, considered: &Considered<'_>) -> Result<&'a Worker, Vec<Ineligible>> {
+        let (load, here) = (&self.load, self.request.workers.as_slice());
+        choose(&considered.candidate(), load, here, &self.all, self.now)
+    }
+
+    fn consider(&mut self, found: &Stored, dispatched: &mut Dispatched) -> Result<ControlFlow<()>> {
+        let considered = self.read(found)?;
+        let worker = match self.choose(&considered) {
+            Ok(worker) => worker,
+            Err(held) => return Ok(self.pass_over(&considered, held, dispatched)),
         };
         for role in considered.roles.iter().filter(|role| worker.plays(role)) {
             let role = acting_role(&found.lifecycle, role);
             let actor = Actor { role, name: Some(worker.name.clone()) };
             let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
-            let tried = try_claim(self.tx, found.clone(), claim, self.now)?;
-            match tried {
+            match try_claim(self.tx, found.clone(), claim, self.now)? {
                 ClaimAttempt::Claimed(claimed) => {
                     let Dispatch { node, token, .. } = self.request;
-                    let post = Post { node, account: &worker.account, token: token.as_deref() };
-                    set_place(self.tx, claimed.run, Some(post), &considered.areas)?;
+                    let place = params![node, &worker.account, token.clone()];
+                    set_place(self.tx, claimed.run, place, &considered.areas)?;
                     dispatched.worker = Some(worker.name.clone());
                     dispatched.claimed = Some(*claimed);
-                    return Ok(Next::Stop);
+                    return Ok(ControlFlow::Break(()));
                 }
-                ClaimAttempt::MovedOn => return Ok(Next::Another),
+                ClaimAttempt::MovedOn => break,
                 ClaimAttempt::Refused => {}
                 ClaimAttempt::Broken(error) => {
                     dispatched.broken.push((found.task.id, error));
-                    return Ok(Next::Another);
+                    break;
                 }
             }
         }
-        Ok(Next::Another)
+        Ok(ControlFlow::Continue(()))
     }
-}
 
-/// Whether the walk continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Another,
-    Stop,
+    /// Notes why a task is passed over, and returns whether the walk continues.
+    fn pass_over(
+        &mut self,
+        considered: &Considered<'_>,
+        held: Vec<Ineligible>,
+        dispatched: &mut Dispatched,
+    ) -> ControlFlow<()> {
+        let (task, used) = (considered.stored.task.id, considered.spent);
+        self.load.reserve_areas(&considered.candidate(), &held);
+        let is_end = held.iter().any(applies_to_all);
+        let is_own = |held: &&Ineligible| {
+            matches!(held, Ineligible::OverBudget { scope: BudgetScope::Task(_), .. })
+        };
+        let own: Vec<Ineligible> = held.iter().filter(is_own).cloned().collect();
+        if !own.is_empty() && dispatched.over_budget.len() < MOST_LISTED {
+            dispatched.over_budget.push(OverBudget { task, used, held: own });
+        }
+        // Without any worker, workers are missing in general and not one for this task.
+        let is_unserved = !is_end
+            && !self.all.is_empty()
+            && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
+        let list = if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
+        if list.len() < MOST_LISTED {
+            list.push((task, held));
+        }
+        if is_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// Whether a reason against one task applies to every other task.
@@ -394,16 +381,19 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
 }
 
 /// The roles that may take a task: those of the claims out of a queue, else the role of its state.
-fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
-    let state = lifecycle.state(stored.task.state);
+fn roles_of(stored: &Stored) -> Vec<String> {
+    let (lifecycle, state) = (&stored.lifecycle, stored.state());
     let named = state.does.as_ref().and_then(|does| does.role.clone());
-    let ids: Vec<RoleId> = match (state.kind, named) {
-        (StateKind::Working | StateKind::Reviewing, Some(role)) => return vec![role],
+    match (state.kind, named) {
+        (StateKind::Working | StateKind::Reviewing, Some(role)) => vec![role],
         (StateKind::Queued, _) => {
-            let claims = lifecycle
-                .exits(stored.task.state)
-                .filter(|row| row.trigger == Trigger::Claim.name());
-            claims.flat_map(|row| row.roles.iter().copied()).collect()
+            let mut roles: Vec<String> = Vec::new();
+            for name in claim_roles(lifecycle, lifecycle.exits(stored.task.state)) {
+                if !roles.iter().any(|known| known == name) {
+                    roles.push(name.to_owned());
+                }
+            }
+            roles
         }
         (
             StateKind::Working
@@ -416,15 +406,7 @@ fn roles_of(lifecycle: &Lifecycle, stored: &Stored) -> Vec<String> {
             | StateKind::Cancelled,
             _,
         ) => Vec::new(),
-    };
-    let mut roles: Vec<String> = Vec::new();
-    for role in ids.into_iter().filter(|id| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id)) {
-        let name = lifecycle.role_name(role);
-        if !roles.iter().any(|known| known == name) {
-            roles.push(name.to_owned());
-        }
     }
-    roles
 }
 
 /// A state may name a role that only selects worker and prompt, such as a planner. Its lease then
@@ -433,10 +415,18 @@ fn acting_role(lifecycle: &Lifecycle, role: &str) -> String {
     if lifecycle.find_role(role).is_some() {
         return role.to_owned();
     }
-    let claims = lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
-    let mut roles = claims.flat_map(|row| row.roles.iter().copied());
-    let known = roles.find(|id| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id));
-    known.map_or(role, |id| lifecycle.role_name(id)).to_owned()
+    claim_roles(lifecycle, lifecycle.transitions.iter()).next().unwrap_or(role).to_owned()
+}
+
+/// The roles of workers that may take the claims among some transitions.
+fn claim_roles<'a>(
+    lifecycle: &'a Lifecycle,
+    rows: impl Iterator<Item = &'a Transition>,
+) -> impl Iterator<Item = &'a str> {
+    rows.filter(|row| row.trigger == Trigger::Claim.name())
+        .flat_map(|row| &row.roles)
+        .filter(|role| ![RoleId::HUMAN, RoleId::SYSTEM].contains(role))
+        .map(|role| lifecycle.role_name(*role))
 }
 
 /// A count from a wider column.
