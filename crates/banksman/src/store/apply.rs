@@ -252,10 +252,8 @@ pub(super) fn replay(tx: &mut Tx<'_>, key: Option<&IdempotencyKey>) -> Result<Op
     }
     let (id, seq) = (row.get::<TaskId>(1)?, row.int(2)?);
     let current = tx.load_for_update(id)?;
-    let whole = params![id, 0_i64, seq, i64::MAX];
-    let entries = tx.every(sql::HISTORY, &whole, |row| HistoryEntry::read(id, row))?;
-    let dated: Vec<machine::Dated<'_>> =
-        entries.iter().map(|entry| (entry.seq, entry.ts, &entry.record)).collect();
+    let entries = query::records(tx, id, 0, seq)?;
+    let dated: Vec<_> = entries.iter().map(HistoryEntry::dated).collect();
     let task = machine::rewind(&current.lifecycle, &current.task, &dated)
         .map_err(|error| StoreError::Corrupt { task: id, what: error.to_string() })?;
     let entry = entries.into_iter().next_back();

@@ -2,12 +2,11 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::machine::{Actor, Record};
+use banksman_core::machine::{Actor, Dated, Record};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::conn::Row;
-use super::damage::damage_of;
 use super::row::json;
 use super::tx::{Tx, params};
 use super::{Result, StoreError, sql};
@@ -67,6 +66,10 @@ impl HistoryEntry {
         hash.finalize().to_vec()
     }
 
+    pub(super) fn dated(&self) -> Dated<'_> {
+        (self.seq, self.ts, &self.record)
+    }
+
     pub(super) fn insert(&self, tx: &mut Tx<'_>) -> Result<()> {
         let record = &self.record;
         let columns = params![
@@ -86,11 +89,8 @@ impl HistoryEntry {
     }
 
     /// Reads the columns of `sql::HISTORY`.
-    pub(super) fn read(task: TaskId, row: &Row) -> Result<Self> {
-        Self::read_columns(task, row).map_err(|error| damage_of(task, error))
-    }
-
-    fn read_columns(task: TaskId, row: &Row) -> Result<Self> {
+    pub(super) fn read(row: &Row) -> Result<Self> {
+        let task = row.get(10)?;
         let seq = row.int(0)?;
         let corrupt =
             |what: &str| StoreError::Corrupt { task, what: format!("record {seq} {what}") };

@@ -36,7 +36,7 @@ impl Store {
     /// One record of a task's history.
     pub fn record(&self, task: TaskId, seq: i64) -> Result<Option<HistoryEntry>> {
         let params = params![task, seq - 1, seq, 1_i64];
-        Ok(self.rows(sql::HISTORY, &params, |row| HistoryEntry::read(task, row))?.pop())
+        Ok(self.rows(sql::HISTORY, &params, HistoryEntry::read)?.pop())
     }
 
     /// Snoozes the reminders of an open decision. Returns false if it is settled by now.

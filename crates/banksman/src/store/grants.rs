@@ -12,12 +12,12 @@ use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::notices::NewNotice;
-use super::query::{self, PAGE};
+use super::query;
 use super::tx::Tx;
 use super::{Applied, HistoryEntry, IdempotencyKey, Result, Store, Stored};
 
-/// Pages of a history that are read. Older grants are forgotten, and the agent has to ask again.
-const PAGES: i64 = 50;
+/// Records of a history that are read. Older grants are forgotten, and the agent has to ask again.
+const RECORDS: i64 = 50_000;
 /// The prefix of the key of a transition that asks for more than a task's budget; what was used
 /// follows. The key identifies it, because anybody could write the words of the transition.
 const OVER_BUDGET: &str = "over-budget-";
@@ -33,7 +33,7 @@ impl Store {
 
     /// The records of a task, oldest first; only the latest of a very long history.
     pub fn latest_history(&self, stored: &Stored) -> Result<Vec<HistoryEntry>> {
-        pages(&stored.task, |after| self.history(stored.task.id, after))
+        self.read(|tx| latest(tx, &stored.task))
     }
 
     /// Asks for a transition because the task's budget is used up. A person who continues the task
@@ -84,28 +84,13 @@ pub(super) fn budget_of(
     if !budget.is_used_up(used) {
         return Ok(budget);
     }
-    let entries = pages(&stored.task, |after| query::history(tx, stored.task.id, after))?;
-    let raised_at = raised_at(&stored.lifecycle, &entries);
+    let raised_at = raised_at(&stored.lifecycle, &latest(tx, &stored.task)?);
     Ok(raised_at.map_or(budget, |used| budget.beyond(&used)))
 }
 
-/// The records of a task, oldest first.
-fn pages(
-    task: &Task,
-    mut page: impl FnMut(i64) -> Result<Vec<HistoryEntry>>,
-) -> Result<Vec<HistoryEntry>> {
-    let mut entries: Vec<HistoryEntry> = Vec::new();
-    let oldest = task.version.saturating_sub(PAGES * PAGE).max(0);
-    for _ in 0..=PAGES {
-        let after = entries.last().map_or(oldest, |entry| entry.seq);
-        let more = page(after)?;
-        let is_last = i64::try_from(more.len()).unwrap_or(PAGE) < PAGE;
-        entries.extend(more);
-        if is_last {
-            break;
-        }
-    }
-    Ok(entries)
+/// The latest records of a task, oldest first.
+fn latest(tx: &mut Tx<'_>, task: &Task) -> Result<Vec<HistoryEntry>> {
+    query::records(tx, task.id, task.version.saturating_sub(RECORDS).max(0), i64::MAX)
 }
 
 fn key_of(stored: &Stored, used: &Used) -> String {

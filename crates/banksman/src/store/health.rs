@@ -3,9 +3,8 @@
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Purpose};
-use banksman_core::machine::{self, Dated, Driver, Folded, Record, Task};
+use banksman_core::machine::{self, Dated, Driver, Folded, Task};
 use banksman_core::schedule::BudgetRequest;
-use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry, hex};
@@ -161,8 +160,7 @@ fn run_findings(tx: &mut Tx<'_>, task: &Task, findings: &mut Vec<String>) -> Res
         if row.get::<Option<i64>>(14).is_ok_and(|ended_at| ended_at.is_none()) {
             open.push(row.int(0)?);
         }
-        let run = past_run(task.id, row);
-        tx.unless_damaged(row, run)?;
+        tx.unless_damaged(row, past_run(row))?;
     }
     if let Some(epoch) = held.filter(|epoch| !open.contains(epoch)) {
         findings.push(format!("its lease {epoch} has no run that is under way"));
@@ -241,39 +239,27 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
 fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64)> {
     let id = stored.task.id;
     let mut findings = Vec::new();
-    let mut history: Vec<(i64, Instant, Record)> = Vec::new();
-    let mut prev = GENESIS.to_vec();
-    let mut after = 0;
-    loop {
-        let page = query::history(tx, id, after)?;
-        for (place, entry) in (history.len() + 1..).zip(&page) {
-            chain(entry, &prev, place, &mut findings);
-            prev.clone_from(&entry.hash);
-            after = entry.seq;
-        }
-        let last = i64::try_from(page.len()).unwrap_or(PAGE) < PAGE;
-        history.extend(page.into_iter().map(|entry| (entry.seq, entry.ts, entry.record)));
-        if last {
-            break;
-        }
+    let entries = query::records(tx, id, 0, i64::MAX)?;
+    let mut prev = GENESIS.as_slice();
+    for (place, entry) in (1..).zip(&entries) {
+        chain(entry, prev, place, &mut findings);
+        prev = &entry.hash;
     }
     if prev != stored.head {
         findings.push(format!(
-            "its history ends at record {after}, which is not the one that the task names"
+            "its history ends at record {}, which is not the one that the task names",
+            entries.last().map_or(0, |entry| entry.seq)
         ));
     }
     let task = Task { body: query::body(tx, id)?, ..stored.task.clone() };
+    let history: Vec<_> = entries.iter().map(HistoryEntry::dated).collect();
     findings.extend(fold_finding(&stored.lifecycle, &task, &history));
     Ok((findings, i64::try_from(history.len()).unwrap_or(i64::MAX)))
 }
 
 /// Whether the history leads to the task as stored: its state, its attributes and its times.
-fn fold_finding(
-    lifecycle: &Lifecycle,
-    task: &Task,
-    history: &[(i64, Instant, Record)],
-) -> Option<String> {
-    let folded = match machine::fold(history.iter().map(|(seq, _, record)| (*seq, record))) {
+fn fold_finding(lifecycle: &Lifecycle, task: &Task, history: &[Dated<'_>]) -> Option<String> {
+    let folded = match machine::fold(history.iter().map(|(seq, _, record)| (*seq, *record))) {
         Err(error) => return Some(error.to_string()),
         Ok(folded) => folded,
     };
@@ -281,9 +267,7 @@ fn fold_finding(
     if let Some(difference) = difference(&folded, &row) {
         return Some(difference);
     }
-    let dated: Vec<Dated<'_>> =
-        history.iter().map(|(seq, ts, record)| (*seq, *ts, record)).collect();
-    let then = match machine::rewind(lifecycle, task, &dated) {
+    let then = match machine::rewind(lifecycle, task, history) {
         Err(error) => return Some(error.to_string()),
         Ok(then) => then,
     };

@@ -6,7 +6,6 @@ use banksman_core::ids::{DecisionId, RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::expr::Value as Json;
 use banksman_core::machine::Timer;
-use banksman_core::machine::TimerKind;
 use banksman_core::time::Instant;
 
 use super::accounts::{AccountRow, account};
@@ -14,9 +13,10 @@ use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
 use super::batches::{Batch, batches};
 use super::conn::{DbError, Row, SqlValue};
-use super::damage::damage_of;
+use super::damage::{damage_in, damage_of};
 use super::row::Stored;
 use super::switches::is_paused;
+use super::timers::armed;
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
@@ -245,7 +245,7 @@ impl Store {
         self.read(|tx| {
             let word = tx.count(sql::LAST_WORD_OF_A_PERSON, &params![id])?;
             for row in &tx.query(sql::HISTORY, &params![id, word, i64::MAX, PAGE])? {
-                let entry = HistoryEntry::read(id, row)?;
+                let entry = HistoryEntry::read(row).map_err(|error| damage_in(row, error))?;
                 let lease = entry.record.fields.get("lease").and_then(Json::as_str);
                 if let Some(run) = lease.and_then(|run| run.parse::<RunId>().ok()) {
                     return Ok(Some(run.epoch));
@@ -260,7 +260,7 @@ impl Store {
             if !tx.has(sql::TASK, &params![id])? {
                 return Err(StoreError::NoTask(id));
             }
-            history(tx, id, after)
+            tx.every(sql::HISTORY, &params![id, after, i64::MAX, PAGE], HistoryEntry::read)
         })
     }
 
@@ -336,13 +336,17 @@ pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored> {
 }
 
 pub(super) fn body(tx: &mut Tx<'_>, id: TaskId) -> Result<String> {
-    let body = tx.value(sql::BODY, &params![id]).map_err(|error| damage_of(id, error))?;
-    Ok(body.unwrap_or_default())
+    Ok(tx.value(sql::BODY, &params![id])?.unwrap_or_default())
 }
 
-pub(super) fn history(tx: &mut Tx<'_>, id: TaskId, after: i64) -> Result<Vec<HistoryEntry>> {
-    let params = params![id, after, i64::MAX, PAGE];
-    tx.every(sql::HISTORY, &params, |row| HistoryEntry::read(id, row))
+/// The records of a task between two of them, without the first, however many there are.
+pub(super) fn records(
+    tx: &mut Tx<'_>,
+    id: TaskId,
+    after: i64,
+    until: i64,
+) -> Result<Vec<HistoryEntry>> {
+    tx.every(sql::HISTORY, &params![id, after, until, i64::MAX], HistoryEntry::read)
 }
 
 /// Reads what belongs to a task, for the sake of what is noted as damaged.
@@ -354,14 +358,7 @@ pub(super) fn read_all(tx: &mut Tx<'_>, id: TaskId) -> Result<()> {
 }
 
 pub(super) fn timers(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<(Timer, i64)>> {
-    let timer = |row: &Row| -> Result<(Timer, i64)> {
-        let kind = TimerKind::from_code(row.text(0)?, row.int(1)?);
-        let what = "a timer of no known kind".to_owned();
-        let kind = kind.ok_or(StoreError::Corrupt { task: id, what })?;
-        Ok((Timer { kind, due: row.get(3)? }, row.int(2)?))
-    };
-    let timer = |row: &Row| timer(row).map_err(|error| damage_of(id, error));
-    tx.all(sql::TIMERS_OF, &params![id], timer)
+    tx.all(sql::TIMERS_OF, &params![id], armed)
 }
 
 fn needs(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<Dependency>> {
@@ -417,8 +414,7 @@ fn completed(tx: &mut Tx<'_>, tasks: Vec<Stored>) -> Result<Vec<(Stored, Vec<Dep
 }
 
 fn artifacts(tx: &mut Tx<'_>, id: TaskId) -> Result<Vec<ArtifactRow>> {
-    let read = |row: &Row| artifact(row).map_err(|error| damage_of(id, error.into()));
-    tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], read)
+    tx.all(sql::ARTIFACTS_OF, &params![id, PAGE], artifact)
 }
 
 fn artifact(row: &Row) -> Result<ArtifactRow, DbError> {

@@ -11,7 +11,6 @@ use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
 use super::conn::{FromValue, Row, SqlValue};
-use super::damage::damage_of;
 use super::tx::params;
 use super::{Result, StoreError};
 
@@ -127,13 +126,8 @@ impl Stored {
 }
 
 /// The column that names the lifecycle version.
-const LIFECYCLE: usize = 3;
+pub(super) const LIFECYCLE: usize = 3;
 const QUEUE_RANK: usize = 27;
-
-pub(super) fn lifecycle_version(row: &Row) -> Result<&str> {
-    let id = row.get::<TaskId>(0)?;
-    row.text(LIFECYCLE).map_err(|error| damage_of(id, error.into()))
-}
 
 /// The place of a row in the queue: its rank and its id. A damaged rank sorts after all others.
 pub(super) fn queue_place(row: &Row) -> Result<(i64, i64)> {
@@ -142,11 +136,7 @@ pub(super) fn queue_place(row: &Row) -> Result<(i64, i64)> {
 
 /// Reads the columns of `sql::task_columns`.
 pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
-    let id = row.get::<TaskId>(0)?;
-    read(id, row, lifecycle).map_err(|error| damage_of(id, error))
-}
-
-fn read(id: TaskId, row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
+    let id = row.get(0)?;
     let corrupt = |what: &str| StoreError::Corrupt { task: id, what: what.to_owned() };
     let state = |name: &str| {
         exact_state(&lifecycle, name).ok_or_else(|| corrupt("its state is not in its lifecycle"))

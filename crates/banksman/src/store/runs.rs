@@ -13,7 +13,7 @@ use banksman_core::time::{Instant, Span};
 use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body};
 use super::conn::{DbError, Row};
-use super::damage::{damage_of, unless_damaged};
+use super::damage::unless_damaged;
 use super::feed::{ChangeKind, append_run};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
@@ -160,7 +160,7 @@ impl Store {
     /// The last runs of a task, the oldest first.
     pub fn past_runs(&self, task: TaskId, at_most: i64) -> Result<Vec<PastRun>> {
         let params = params![task, at_most.clamp(1, PAST_RUNS)];
-        let mut runs = self.rows(sql::PAST_RUNS, &params, |row| past_run(task, row))?;
+        let mut runs = self.rows(sql::PAST_RUNS, &params, past_run)?;
         runs.reverse();
         Ok(runs)
     }
@@ -338,11 +338,7 @@ fn open_run(row: &Row) -> Result<OpenRun, DbError> {
     })
 }
 
-pub(super) fn past_run(task: TaskId, row: &Row) -> Result<PastRun> {
-    past_columns(task, row).map_err(|error| damage_of(task, error))
-}
-
-fn past_columns(task: TaskId, row: &Row) -> Result<PastRun> {
+pub(super) fn past_run(row: &Row) -> Result<PastRun> {
     Ok(PastRun {
         epoch: row.int(0)?,
         worker: name_of(row.text(1)?).to_owned(),
@@ -350,11 +346,11 @@ fn past_columns(task: TaskId, row: &Row) -> Result<PastRun> {
         agent: row.get(3)?,
         session: row.get(4)?,
         outcome: row.get(5)?,
-        class: parsed(row, 6, task)?,
+        class: parsed(row, 6)?,
         signature: row.get(7)?,
         detail: row.get(8)?,
         head: row.get(9)?,
-        level: parsed(row, 10, task)?,
+        level: parsed(row, 10)?,
         tokens: row.int(11)?,
         cost_micros: row.int(12)?,
         started_at: row.get(13)?,
@@ -365,10 +361,11 @@ fn past_columns(task: TaskId, row: &Row) -> Result<PastRun> {
 }
 
 /// Reads a word of a closed list from the row of a run. An unknown word is damage.
-fn parsed<T>(row: &Row, column: usize, task: TaskId) -> Result<Option<T>>
+fn parsed<T>(row: &Row, column: usize) -> Result<Option<T>>
 where
     T: FromStr<Err: Display>,
 {
+    let task = row.get(17)?;
     let damage =
         |error: T::Err| StoreError::Corrupt { task, what: format!("one of its runs: {error}") };
     row.get::<Option<&str>>(column)?.map(|text| text.parse().map_err(damage)).transpose()

@@ -367,7 +367,7 @@ statements! {
      progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
      $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
     SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
-    BODY = "SELECT body FROM bodies WHERE task = $1";
+    BODY = "SELECT body, task FROM bodies WHERE task = $1";
     INSERT_AUDIT = "INSERT INTO audit (task, seq, ts, from_state, to_state, trigger_name, actor, \
      idempotency_key, fields, prev, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     CHANGE_AT = select_change!("WHERE c.xid = $1 AND c.seq = $2");
@@ -385,10 +385,10 @@ statements! {
     PRUNE_NOTICES = "DELETE FROM notices WHERE id IN (SELECT p.id FROM (SELECT id, at FROM notices ORDER BY id LIMIT $2) p \
      WHERE p.at < $1) AND id < (SELECT max(n.id) FROM notices n) RETURNING id";
     HISTORY = "SELECT seq, ts, from_state, to_state, trigger_name, actor, idempotency_key, fields, \
-     prev, hash FROM audit WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+     prev, hash, task FROM audit WHERE task = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";
     DELETE_TIMERS = "DELETE FROM timers WHERE task = $1";
     INSERT_TIMER = "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ($1, $2, $3, $4, $5)";
-    DUE_TIMERS = "SELECT task, kind, number, entered FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
+    DUE_TIMERS = "SELECT task, kind, number, entered, due_at FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
     /// Delayed tasks, the next first.
     DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
     BOUNDS_OF_BATCH = "SELECT timers.task, timers.number FROM timers JOIN tasks ON tasks.id = timers.task \
@@ -403,7 +403,7 @@ statements! {
      UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' AND (node IS NULL OR node = $1) \
      UNION ALL SELECT min(paused_until) FROM accounts WHERE paused_until IS NOT NULL) AS times";
     LAST_WORD_OF_A_PERSON = "SELECT max(seq) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
-    TIMERS_OF = "SELECT kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";
+    TIMERS_OF = "SELECT task, kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";
     TIMER_LATER = "UPDATE timers SET due_at = $4 WHERE task = $1 AND kind = $2 AND number = $3";
     TIMER = "SELECT due_at FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
     DELETE_TIMER = "DELETE FROM timers WHERE task = $1 AND kind = $2 AND number = $3 AND entered = $4";
@@ -437,7 +437,7 @@ statements! {
     OPEN_RUNS_OF_NODE = open_runs!("AND r.node = $2 ORDER BY r.task LIMIT $1");
     EXPIRED_RUNS = open_runs!("AND t.lease_expires_at <= $2 ORDER BY t.lease_expires_at, t.id LIMIT $1");
     PAST_RUNS = "SELECT epoch, worker, node, agent, session, outcome, class, signature, detail, head, level, \
-     tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
+     tokens, cost_micros, started_at, ended_at, input_tokens, output_tokens, task FROM runs WHERE task = $1 ORDER BY epoch DESC LIMIT $2";
     /// The average use of the latest runs of one lifecycle, by the tags of their tasks. An average
     /// cannot overflow as a sum can.
     PAST_BY_TAGS = "SELECT p.tags, count(*), CAST(avg(p.millis) AS BIGINT), count(p.cost), CAST(avg(p.cost) AS BIGINT) \
@@ -547,7 +547,7 @@ statements! {
     /// ... and it is due when the snooze ends.
     PUT_OFF_REMINDER = "UPDATE timers SET due_at = $2 WHERE task = $1 AND kind = 'remind' AND due_at < $2";
     INSERT_ARTIFACT = "INSERT INTO artifacts (task, seq, name, hash, value) VALUES ($1, $2, $3, $4, $5)";
-    ARTIFACTS_OF = "SELECT seq, name, hash, value FROM artifacts WHERE task = $1 ORDER BY seq, name LIMIT $2";
+    ARTIFACTS_OF = "SELECT seq, name, hash, value, task FROM artifacts WHERE task = $1 ORDER BY seq, name LIMIT $2";
     KEY = "SELECT request, task, seq FROM keys WHERE key = $1";
     INSERT_KEY = "INSERT INTO keys (key, request, task, seq, used_at) VALUES ($1, $2, $3, $4, $5)";
     INSERT_EDGE = "INSERT INTO edges (task, needs, kind) VALUES ($1, $2, $3)";

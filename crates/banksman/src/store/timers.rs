@@ -2,7 +2,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, StateKind};
-use banksman_core::machine::{self, Event, StepResult, TimerKind};
+use banksman_core::machine::{self, Event, StepResult, Timer, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::apply::save_if_version;
@@ -34,8 +34,9 @@ impl Store {
         let due = self.read(|tx| tx.query(sql::DUE_TIMERS, &params![now, at_most]))?;
         let mut fired = Vec::with_capacity(due.len());
         for row in &due {
-            let tried = due_timer(row).and_then(|(id, timer, entered)| {
-                self.write(move |tx| fire(tx, id, timer, entered, now))
+            let tried = armed(row).and_then(|(timer, entered)| {
+                let id = row.get(0)?;
+                self.write(move |tx| fire(tx, id, timer.kind, entered, now))
             });
             fired.push(match tried {
                 Ok(done) => done,
@@ -90,13 +91,12 @@ impl Store {
     }
 }
 
-/// Reads the columns of `sql::DUE_TIMERS`: the task, the timer and the stay in a state that armed
-/// it.
-fn due_timer(row: &Row) -> Result<(TaskId, TimerKind, i64)> {
-    let task = row.get(0)?;
+/// Reads a timer, and the stay in a state that armed it.
+pub(super) fn armed(row: &Row) -> Result<(Timer, i64)> {
     let kind = TimerKind::from_code(row.text(1)?, row.int(2)?);
-    let what = || "a timer of no known kind".to_owned();
-    Ok((task, kind.ok_or_else(|| StoreError::Corrupt { task, what: what() })?, row.int(3)?))
+    let what = "a timer of no known kind".to_owned();
+    let kind = kind.ok_or(StoreError::Corrupt { task: row.get(0)?, what })?;
+    Ok((Timer { kind, due: row.get(4)? }, row.int(3)?))
 }
 
 fn fire(

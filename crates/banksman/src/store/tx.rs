@@ -12,7 +12,7 @@ use banksman_core::machine;
 use super::conn::{Conn, Dialect, FromValue, Row, SqlValue};
 use super::damage::{DamageLog, damage_in};
 use super::definitions::Definitions;
-use super::row::{Stored, lifecycle_version, stored};
+use super::row::{LIFECYCLE, Stored, stored};
 use super::sql::{self, Pair};
 use super::{Result, StoreError};
 
@@ -71,7 +71,8 @@ impl Tx<'_> {
         params: &[SqlValue],
         read: impl Fn(&Row) -> Result<T>,
     ) -> Result<Vec<T>> {
-        self.query(statement, params)?.iter().map(read).collect()
+        let rows = self.query(statement, params)?;
+        rows.iter().map(|row| read(row).map_err(|error| damage_in(row, error))).collect()
     }
 
     /// Reads the first row of an answer.
@@ -116,8 +117,10 @@ impl Tx<'_> {
 
     /// The task of a row of `sql::task_columns`, without its body.
     pub(super) fn task(&mut self, row: &Row) -> Result<Stored> {
-        let lifecycle = self.lifecycle(lifecycle_version(row)?)?;
-        stored(row, lifecycle)
+        let damage = |error| damage_in(row, error);
+        let version = row.text(LIFECYCLE).map_err(|error| damage(error.into()))?;
+        let lifecycle = self.lifecycle(version)?;
+        stored(row, lifecycle).map_err(damage)
     }
 
     /// The tasks of an answer without the damaged ones.
