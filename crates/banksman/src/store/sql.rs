@@ -145,23 +145,26 @@ macro_rules! feed_key {
     };
 }
 
+/// Adds a change under a key.
+macro_rules! insert_change {
+    ($key:expr, $about:literal) => {
+        concat!(
+            "INSERT INTO changes (xid, at, kind, task, number) SELECT ",
+            $key,
+            ", CAST($1 AS BIGINT), CAST($2 AS TEXT), ",
+            $about
+        )
+    };
+}
+
 /// Adds changes with a key of [`feed_key`]; SQLite orders them by their numbers alone.
 macro_rules! append {
-    ($row:literal, $from:literal) => {
+    ($about:literal) => {
         Pair {
-            sqlite: concat!(
-                "INSERT INTO changes (at, kind, task, number, xid) SELECT ",
-                $row,
-                ", 0 ",
-                $from
-            ),
-            postgres: concat!(
-                "INSERT INTO changes (at, kind, task, number, xid) SELECT ",
-                $row,
-                ", ",
+            sqlite: insert_change!("0", $about),
+            postgres: insert_change!(
                 feed_key!("(SELECT t.fed FROM tasks t WHERE t.id = $3)"),
-                " ",
-                $from
+                $about
             ),
         }
     };
@@ -278,11 +281,8 @@ statements! {
     /// anyway.
     TURN = locking!("SELECT value, name FROM switches WHERE name = 'paused'", " FOR UPDATE");
     /// Effects that are due on a node; those that another transaction has locked are skipped.
-    DUE_EFFECTS = locking!(
-    "SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
-     AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3",
-    " FOR UPDATE SKIP LOCKED"
-);
+    DUE_EFFECTS = locking!("SELECT task, seq, number, effect, attempts FROM outbox WHERE state = 'pending' AND due_at <= $1 \
+     AND (node IS NULL OR node = $2) ORDER BY due_at, task, seq, number LIMIT $3", " FOR UPDATE SKIP LOCKED");
     /// The database's clock in milliseconds. SQLite has none: its callers are on one machine.
     CLOCK = Pair {
     sqlite: "SELECT NULL",
@@ -301,11 +301,9 @@ statements! {
      entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
      lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
      updated_at = $18, entered_at = $19, progress_at = $20, head = $21", " WHERE id = $22 AND version = $23");
-    INSERT_CHANGE = append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS BIGINT)", "");
-    APPEND_OPENED_DECISION =
-        append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.seq = $4");
-    APPEND_SETTLED_DECISION =
-        append!("CAST($1 AS BIGINT), CAST($2 AS TEXT), d.task, d.id", "FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
+    INSERT_CHANGE = append!("CAST($3 AS BIGINT), CAST($4 AS BIGINT)");
+    APPEND_OPENED_DECISION = append!("d.task, d.id FROM decisions d WHERE d.task = $3 AND d.seq = $4");
+    APPEND_SETTLED_DECISION = append!("d.task, d.id FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
     CHANGES = Pair {
     sqlite: changes!("WHERE c.xid >= $1 AND c.seq > $2 ORDER BY c.seq", "c.seq"),
     postgres: changes!(
@@ -333,11 +331,9 @@ statements! {
          ORDER BY xid, seq LIMIT $2) p WHERE p.at < $1 ORDER BY p.xid DESC, p.seq DESC LIMIT 1) RETURNING seq",
 };
     /// Notices that a channel has to deliver, as `Notice::read` reads them.
-    DUE_NOTICES = locking!(
-    "SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
-     WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3",
-    " FOR UPDATE OF d SKIP LOCKED"
-);
+    DUE_NOTICES = locking!("SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text \
+     FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
+     WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3", " FOR UPDATE OF d SKIP LOCKED");
 }
 
 statements! {
@@ -348,19 +344,14 @@ statements! {
     QUEUE_AHEAD = select_task!("WHERE t.queue_rank < $1 OR (t.queue_rank = $1 AND t.id < $2) ORDER BY t.queue_rank, t.id LIMIT $3");
     TASKS_FROM = select_task!("WHERE t.id > $1 ORDER BY t.id LIMIT $2");
     TASKS_BEFORE = select_task!("WHERE t.id < $1 ORDER BY t.id DESC LIMIT $2");
-    TASKS_BY_STATE = select_task!(
-    "WHERE t.id < $1 AND (t.state = $3 OR t.state_group = $3 OR t.kind = $3) ORDER BY t.id DESC LIMIT $2"
-);
+    TASKS_BY_STATE = select_task!("WHERE t.id < $1 \
+     AND (t.state = $3 OR t.state_group = $3 OR t.kind = $3) ORDER BY t.id DESC LIMIT $2");
     TASKS_OF_PROJECT = select_task!("WHERE t.id < $1 AND t.project = $3 ORDER BY t.id DESC LIMIT $2");
     TASKS_OF_BATCH = select_task!("WHERE t.id < $1 AND t.batch = $3 ORDER BY t.id DESC LIMIT $2");
-    ENDED_BETWEEN = select_task!(
-    "WHERE t.kind = $1 AND t.entered_at >= $2 AND t.entered_at < $3 \
-     AND t.id > (SELECT coalesce(max(n.id), 0) - $4 FROM tasks n) ORDER BY t.entered_at DESC, t.id DESC LIMIT $5"
-);
-    SILENT_SINCE = select_task!(
-    "WHERE t.kind IN ('working', 'reviewing', 'blocked') AND t.progress_at < $1 AND t.entered_at < $1 \
-     AND t.id > (SELECT coalesce(max(n.id), 0) - $2 FROM tasks n) ORDER BY t.progress_at, t.id LIMIT $3"
-);
+    ENDED_BETWEEN = select_task!("WHERE t.kind = $1 AND t.entered_at >= $2 AND t.entered_at < $3 \
+     AND t.id > (SELECT coalesce(max(n.id), 0) - $4 FROM tasks n) ORDER BY t.entered_at DESC, t.id DESC LIMIT $5");
+    SILENT_SINCE = select_task!("WHERE t.kind IN ('working', 'reviewing', 'blocked') AND t.progress_at < $1 AND t.entered_at < $1 \
+     AND t.id > (SELECT coalesce(max(n.id), 0) - $2 FROM tasks n) ORDER BY t.progress_at, t.id LIMIT $3");
     INSERT_TASK = "INSERT INTO tasks (id, project, batch, lifecycle, title, tags, priority, parent, \
      state, kind, state_group, prior, version, entered, fields, counters, open_needs, not_before, queue_rank, epoch, \
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \
@@ -500,11 +491,9 @@ statements! {
     OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
     BATCH_LOAD = batch_loads!("WHERE b.name = $1");
     READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
-    BUDGETED_BATCHES = batch_loads!(
-    "WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL OR b.budget_cost_micros IS NOT NULL \
-     OR b.budget_millis IS NOT NULL) AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) \
-     ORDER BY b.name LIMIT $1"
-);
+    BUDGETED_BATCHES = batch_loads!("WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL \
+     OR b.budget_cost_micros IS NOT NULL OR b.budget_millis IS NOT NULL) \
+     AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
     COUNT_RUNNING_OF_BATCH = "SELECT count(*) FROM tasks WHERE lease_expires_at > 0 AND batch = $1";
     COUNT_QUEUE_NOT_PAUSED = "SELECT count(*) FROM tasks t WHERE t.queue_rank IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.name = t.batch AND b.paused <> 0)";
@@ -531,15 +520,12 @@ statements! {
     OPEN_DECISIONS = select_decision!("WHERE d.settled_at IS NULL AND d.id > $1 ORDER BY d.id LIMIT $2");
     OPEN_DECISION_OF = select_decision!("WHERE d.settled_at IS NULL AND d.task = $1");
     /// The earliest deadline first; decisions without one come last.
-    INBOX = select_decision!(
-    "WHERE d.settled_at IS NULL ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1"
-);
+    INBOX = select_decision!("WHERE d.settled_at IS NULL \
+     ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1");
     DECISION = select_decision!("WHERE d.id = $1");
     DECISIONS_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT $2");
     LAST_DECISION_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT 1");
-    LAST_ANSWER_BY = select_decision!(
-    "WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1"
-);
+    LAST_ANSWER_BY = select_decision!("WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1");
     SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
     /// Of the reminders that fall into a snooze, only the last is kept ...
     DROP_SNOOZED_REMINDERS = "DELETE FROM timers WHERE task = $1 AND kind = 'remind' AND due_at < $2 AND number < \
