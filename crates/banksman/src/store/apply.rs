@@ -18,7 +18,6 @@ use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
 use super::batches::ensure_batch;
-use super::conn::SqlValue;
 use super::damage::unless_damaged;
 use super::definitions::Definition;
 use super::follow::follow_up;
@@ -198,7 +197,6 @@ fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<
     machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
     let entry = entry(&step, add.key.as_ref(), &GENESIS, now);
     let head = entry.as_ref().map_or_else(|| GENESIS.to_vec(), |entry| entry.hash.clone());
-    let columns = changing(task, lifecycle);
     let mut row = params![
         task.id,
         &task.project,
@@ -208,11 +206,10 @@ fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<
         json(&task.tags),
         i64::from(task.priority),
         task.parent,
+        task.created_at,
     ]
     .to_vec();
-    row.extend(columns.state);
-    row.push(task.created_at.into());
-    row.extend(columns.times);
+    row.extend(changing(task, lifecycle));
     row.push(head.clone().into());
     tx.write(sql::INSERT_TASK, &row)?;
     if let Some(batch) = &task.batch {
@@ -313,9 +310,7 @@ pub(super) fn save_if_version(
     check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
     let entry = entry(&step, key, &old.head, now);
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
-    let columns = changing(task, &lifecycle);
-    let mut row: Vec<SqlValue> = columns.state.into();
-    row.extend(columns.times);
+    let mut row = changing(task, &lifecycle).to_vec();
     row.extend(params![head.clone(), task.id, old.task.version]);
     tx.write(sql::SAVE_TASK_IF_VERSION, &row)?;
     follow_up(tx, &lifecycle, &step, entry.as_ref(), key, now)?;

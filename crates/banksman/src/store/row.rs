@@ -198,38 +198,33 @@ fn exact_state(lifecycle: &Lifecycle, name: &str) -> Option<StateId> {
 
 /// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed
 /// ones, of `INSERT_TASK`.
-pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> Changing {
+pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> [SqlValue; 20] {
     let state = lifecycle.state(task.state);
     let counters: Vec<(u32, u32)> =
         task.counters.iter().map(|count| (count.total, count.renewed_at)).collect();
     let lease = task.lease.as_ref();
-    Changing {
-        state: params![
-            &state.name,
-            state.kind.as_str(),
-            state.group.as_deref(),
-            task.prior.map(|id| lifecycle.state(id).name.as_str()),
-            task.version,
-            task.entered,
-            json(&task.fields),
-            json(&counters),
-            task.open_needs,
-            task.not_before,
-            task.rank(lifecycle),
-            task.epoch,
-            lease.map(|lease| lease.worker.as_str()),
-            lease.map(|lease| lease.expires_at),
-            task.spent.runs,
-            task.spent.tokens,
-            task.spent.cost_micros,
-        ],
-        times: params![task.updated_at, task.entered_at, task.progress_at],
-    }
-}
-
-pub(super) struct Changing {
-    pub(super) state: [SqlValue; 17],
-    pub(super) times: [SqlValue; 3],
+    params![
+        &state.name,
+        state.kind.as_str(),
+        state.group.as_deref(),
+        task.prior.map(|id| lifecycle.state(id).name.as_str()),
+        task.version,
+        task.entered,
+        json(&task.fields),
+        json(&counters),
+        task.open_needs,
+        task.not_before,
+        task.rank(lifecycle),
+        task.epoch,
+        lease.map(|lease| lease.worker.as_str()),
+        lease.map(|lease| lease.expires_at),
+        task.spent.runs,
+        task.spent.tokens,
+        task.spent.cost_micros,
+        task.updated_at,
+        task.entered_at,
+        task.progress_at,
+    ]
 }
 
 /// JSON of a value that is made of maps, lists, texts and numbers only.

@@ -352,9 +352,9 @@ statements! {
      AND t.id > (SELECT coalesce(max(n.id), 0) - $4 FROM tasks n) ORDER BY t.entered_at DESC, t.id DESC LIMIT $5");
     SILENT_SINCE = select_task!("WHERE t.kind IN ('working', 'reviewing', 'blocked') AND t.progress_at < $1 AND t.entered_at < $1 \
      AND t.id > (SELECT coalesce(max(n.id), 0) - $2 FROM tasks n) ORDER BY t.progress_at, t.id LIMIT $3");
-    INSERT_TASK = "INSERT INTO tasks (id, project, batch, lifecycle, title, tags, priority, parent, \
+    INSERT_TASK = "INSERT INTO tasks (id, project, batch, lifecycle, title, tags, priority, parent, created_at, \
      state, kind, state_group, prior, version, entered, fields, counters, open_needs, not_before, queue_rank, epoch, \
-     lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, \
+     lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, updated_at, entered_at, \
      progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
      $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
     SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
