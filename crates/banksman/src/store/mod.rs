@@ -143,12 +143,6 @@ impl Store {
         self.damaged.take()
     }
 
-    /// A handle that notes damage by itself.
-    #[must_use]
-    pub fn noting_alone(self) -> Self {
-        Self { damaged: Arc::default(), ..self }
-    }
-
     /// A mark to take before reading, for [`Store::wait`].
     #[must_use]
     pub fn mark(&self) -> WakeMark {
