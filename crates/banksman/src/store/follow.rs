@@ -158,8 +158,7 @@ fn started_run(
     let Some(lease) = task.lease.as_ref().filter(|_| claimed) else {
         return Ok(());
     };
-    let activity =
-        lifecycle.state(task.state).does.as_ref().map_or("none", |does| does.activity.as_str());
+    let activity = lifecycle.state(task.state).activity().map_or("none", Activity::as_str);
     let columns = params![task.id, lease.epoch, &lease.worker, activity, now];
     tx.write(sql::INSERT_RUN, &columns)?;
     append_run(tx, ChangeKind::RunStarted, RunId { task: task.id, epoch: lease.epoch }, now)

@@ -8,7 +8,7 @@ use banksman_core::machine::{Driver, Effect, Task, driver_of};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
-use super::conn::{DbError, Row, SqlValue};
+use super::conn::{DbError, Row};
 use super::feed::{ChangeKind, append};
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, hex, sql};
@@ -164,11 +164,10 @@ impl Store {
         now: Instant,
     ) -> Result<()> {
         let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
-        let error: SqlValue = sent.err().map(|error| shortened(&error)).into();
+        let error = sent.err().map(|error| shortened(&error));
         self.write(move |tx| {
             for id in &ids {
-                let (id, channel) = ((*id).into(), channel.as_str().into());
-                let columns = [id, channel, now.0.into(), error.clone(), ATTEMPTS.into()];
+                let columns = params![*id, channel.as_str(), now, error.as_deref(), ATTEMPTS];
                 tx.write(sql::NOTICE_SENT, &columns)?;
             }
             Ok(())
@@ -178,15 +177,8 @@ impl Store {
 
 /// Writes a notice, its deliveries and its place in the feed.
 pub(super) fn write_notice(tx: &mut Tx<'_>, notice: &NewNotice, now: Instant) -> Result<()> {
-    let task = SqlValue::from(notice.task.map(|task| task.0));
-    let columns = [
-        now.0.into(),
-        notice.kind.as_str().into(),
-        task,
-        i64::from(notice.urgent).into(),
-        shortened(&notice.text).into(),
-        notice.key.as_deref().into(),
-    ];
+    let NewNotice { kind, task, urgent, text, key } = notice;
+    let columns = params![now, kind.as_str(), *task, *urgent, shortened(text), key.as_deref()];
     let rows = tx.query(sql::INSERT_NOTICE, &columns)?;
     let Some(row) = rows.first() else { return Ok(()) };
     let id = row.int(0)?;
@@ -224,8 +216,7 @@ pub(super) fn notice_of(
     if driver == Driver::Subtasks {
         return None;
     }
-    let does = state.does.as_ref().map(|does| does.activity);
-    let is_asked = does == Some(Activity::Human) && task.is_active(lifecycle);
+    let is_asked = state.activity() == Some(Activity::Human) && task.is_active(lifecycle);
     if is_asked && kind == NoticeKind::State {
         kind = NoticeKind::Decision;
     } else if driver == Driver::Person && !is_asked {
