@@ -9,6 +9,7 @@ use std::sync::Arc;
 use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
+use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::machine::{
     self, Actor, Broken, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
     StepResult, Task, TaskUpdate,
@@ -17,7 +18,6 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
-use super::batches::ensure_batch;
 use super::damage::unless_damaged;
 use super::definitions::Definition;
 use super::follow::follow_up;
@@ -174,20 +174,14 @@ pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied
     insert(tx, add, step, now)
 }
 
-/// Counts the needs that are not done, and locks them until the transaction ends.
+/// Counts the needs that are not done, and locks them and the parent until the transaction ends.
 fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64> {
-    let mut lock = |needed: TaskId| -> Result<bool> {
-        let kind: Option<String> = tx.value(sql::NEEDED_TASK, &params![needed])?;
-        Ok(kind.ok_or(StoreError::NoTask(needed))? == StateKind::Done.as_str())
-    };
+    let parent = add.new.parent.map(|parent| (parent, Edge::Informs));
     let mut open = 0;
-    for (needed, edge) in &add.needs {
-        if !lock(*needed)? && *edge == Edge::Blocks {
-            open += 1;
-        }
-    }
-    if let Some(parent) = add.new.parent {
-        lock(parent)?;
+    for (needed, edge) in add.needs.iter().copied().chain(parent) {
+        let kind: Option<String> = tx.value(sql::NEEDED_TASK, &params![needed])?;
+        let is_done = kind.ok_or(StoreError::NoTask(needed))? == StateKind::Done.as_str();
+        open += i64::from(!is_done && edge == Edge::Blocks);
     }
     Ok(open)
 }
@@ -195,7 +189,7 @@ fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64> {
 fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<Applied> {
     let (task, lifecycle) = (&step.task, &add.definition.lifecycle);
     machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
-    let entry = entry(&step, add.key.as_ref(), &GENESIS, now);
+    let entry = HistoryEntry::of(&step, add.key.as_ref(), &GENESIS, now);
     let head = entry.as_ref().map_or_else(|| GENESIS.to_vec(), |entry| entry.hash.clone());
     let mut row = params![
         task.id,
@@ -213,7 +207,8 @@ fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<
     row.push(head.clone().into());
     tx.write(sql::INSERT_TASK, &row)?;
     if let Some(batch) = &task.batch {
-        ensure_batch(tx, batch, now)?;
+        // Every batch that has tasks has a row, because the queue is read batch by batch.
+        tx.write(sql::INSERT_BATCH, &params![batch, BATCH_CONCURRENCY, now])?;
     }
     if !task.body.is_empty() {
         tx.write(sql::SAVE_BODY, &params![task.id, &task.body])?;
@@ -308,7 +303,7 @@ pub(super) fn save_if_version(
     let lifecycle = old.lifecycle;
     let task = &step.task;
     check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
-    let entry = entry(&step, key, &old.head, now);
+    let entry = HistoryEntry::of(&step, key, &old.head, now);
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
     let mut row = changing(task, &lifecycle).to_vec();
     row.extend(params![head.clone(), task.id, old.task.version]);
@@ -321,18 +316,6 @@ pub(super) fn save_if_version(
     }
     end_run(tx, old.task.spent, &step, now)?;
     Ok(applied(step.task, lifecycle, head, entry))
-}
-
-/// The record of a step in the history, if it leaves one.
-fn entry(
-    step: &TaskUpdate,
-    key: Option<&IdempotencyKey>,
-    prev: &[u8],
-    now: Instant,
-) -> Option<HistoryEntry> {
-    let (task, key) = (&step.task, key.map(|key| key.text.clone()));
-    let record = step.record.clone()?;
-    Some(HistoryEntry::new(task.id, task.version, now, record, key, prev.to_vec()))
 }
 
 /// Updates the tasks that wait for one that is done, or no longer done.

@@ -2,10 +2,11 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::machine::{Actor, Dated, Record};
+use banksman_core::machine::{Actor, Dated, Record, TaskUpdate};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
+use super::apply::IdempotencyKey;
 use super::conn::Row;
 use super::row::json;
 use super::tx::{Tx, params};
@@ -29,18 +30,26 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    pub(super) fn new(
-        task: TaskId,
-        seq: i64,
+    /// The record of a step, if it leaves one.
+    pub(super) fn of(
+        step: &TaskUpdate,
+        key: Option<&IdempotencyKey>,
+        prev: &[u8],
         ts: Instant,
-        record: Record,
-        key: Option<String>,
-        prev: Vec<u8>,
-    ) -> Self {
-        let fields_text = json(&record.fields);
-        let mut entry = Self { task, seq, ts, record, key, prev, hash: Vec::new(), fields_text };
+    ) -> Option<Self> {
+        let record = step.record.clone()?;
+        let mut entry = Self {
+            task: step.task.id,
+            seq: step.task.version,
+            ts,
+            fields_text: json(&record.fields),
+            record,
+            key: key.map(|key| key.text.clone()),
+            prev: prev.to_vec(),
+            hash: Vec::new(),
+        };
         entry.hash = entry.computed_hash();
-        entry
+        Some(entry)
     }
 
     /// The hash that the record must have. Each part is preceded by its length, so that two

@@ -1,6 +1,5 @@
 //! Batches: their limits, their budgets and how far their tasks are.
 
-use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
@@ -125,11 +124,6 @@ fn bounds(budget: &Budget) -> [SqlValue; 4] {
     let time = budget.time.map(|time| time.0);
     [budget.runs, budget.tokens, budget.cost_micros, time]
         .map(|most| most.map(|most| most.max(0)).into())
-}
-
-/// Every batch that has tasks has a row, because the queue is read batch by batch.
-pub(super) fn ensure_batch(tx: &mut Tx<'_>, name: &str, now: Instant) -> Result<()> {
-    tx.write(sql::INSERT_BATCH, &params![name, BATCH_CONCURRENCY, now])
 }
 
 pub(super) fn batches(tx: &mut Tx<'_>) -> Result<Vec<Batch>> {
