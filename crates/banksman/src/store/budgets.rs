@@ -38,7 +38,7 @@ impl Store {
             for scope in &open {
                 list.extend(facts(tx, scope)?);
             }
-            if is_paused(tx)? {
+            if is_paused(tx, sql::PAUSED)? {
                 return Ok(list);
             }
             let has_day_budget = *day != Budget::default();

@@ -25,7 +25,7 @@ impl Store {
 
     /// The newest decision about a task, open or settled.
     pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>> {
-        Ok(self.rows(sql::LAST_DECISION_OF, &params![task], decision)?.pop())
+        Ok(self.rows(sql::DECISIONS_OF, &params![task, 1_i64], decision)?.pop())
     }
 
     /// The last decision that a person answered, if not before a time.

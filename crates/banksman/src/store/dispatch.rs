@@ -29,7 +29,8 @@ use super::query::task;
 use super::row::Stored;
 use super::runs::{OPEN_RUNS, name_of};
 use super::spent::{day_used, used};
-use super::switches::{is_paused, is_paused_for_claim};
+use super::sql::Pair;
+use super::switches::is_paused;
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
@@ -111,8 +112,7 @@ impl Store {
     /// Claims the first task of the queue that a worker of this node may take now.
     pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched> {
         self.write(move |tx| {
-            let is_paused = is_paused_for_claim(tx)?;
-            let load = snapshot(tx, &request, is_paused, now)?;
+            let load = snapshot(tx, &request, sql::TURN, now)?;
             let all = registry(tx, &request)?;
             Walk { tx, request: &request, all, load, now }.run()
         })
@@ -277,9 +277,14 @@ fn applies_to_all(held: &Ineligible) -> bool {
 }
 
 /// The running runs and what was used. Batches are added when their tasks come up.
-fn snapshot(tx: &mut Tx<'_>, request: &Dispatch, paused: bool, now: Instant) -> Result<Load> {
+fn snapshot(
+    tx: &mut Tx<'_>,
+    request: &Dispatch,
+    switch: impl Into<Pair>,
+    now: Instant,
+) -> Result<Load> {
     let mut load = Load {
-        paused,
+        paused: is_paused(tx, switch)?,
         limit: request.limit,
         node: request.node.clone(),
         capacity: request.capacity,
@@ -310,8 +315,7 @@ fn snapshot(tx: &mut Tx<'_>, request: &Dispatch, paused: bool, now: Instant) -> 
 
 /// The same with every batch that has queued tasks.
 fn whole_load(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Load> {
-    let paused = is_paused(tx)?;
-    let mut load = snapshot(tx, request, paused, now)?;
+    let mut load = snapshot(tx, request, sql::PAUSED, now)?;
     load.batches.extend(tx.all(sql::READY_BATCHES, &params![BATCHES], batch_load)?);
     Ok(load)
 }
@@ -322,12 +326,7 @@ fn load_batch(tx: &mut Tx<'_>, load: &mut Load, batch: Option<&str>) -> Result<(
         let rows = tx.query(sql::BATCH_LOAD, &params![name])?;
         let Some(row) = rows.first() else { return Ok(()) };
         let batch = tx.unless_damaged(row, batch_load(row).map_err(StoreError::from))?;
-        let closed = || BatchLoad {
-            concurrency: 0,
-            paused: true,
-            budget: Budget::default(),
-            used: Used::default(),
-        };
+        let closed = || BatchLoad { paused: true, ..BatchLoad::default() };
         let batch = batch.map_or_else(closed, |(_, batch)| batch);
         load.batches.insert(name.to_owned(), batch);
     }

@@ -280,7 +280,7 @@ impl Store {
                 projects: tx.all(sql::PROJECTS, &params![PAGE], project)?,
                 batches: batches(tx)?,
                 running: tx.count(sql::COUNT_OPEN_RUNS, &[])?,
-                paused: is_paused(tx)?,
+                paused: is_paused(tx, sql::PAUSED)?,
                 ..Overview::default()
             };
             let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?.into_iter();

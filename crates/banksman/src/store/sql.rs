@@ -524,7 +524,6 @@ statements! {
      ORDER BY CASE WHEN d.deadline IS NULL THEN 1 ELSE 0 END, d.deadline, d.id LIMIT $1");
     DECISION = select_decision!("WHERE d.id = $1");
     DECISIONS_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT $2");
-    LAST_DECISION_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT 1");
     LAST_ANSWER_BY = select_decision!("WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1");
     SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
     /// Of the reminders that fall into a snooze, only the last is kept ...

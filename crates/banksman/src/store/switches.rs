@@ -8,7 +8,7 @@ use super::{Result, Store, StoreError, sql};
 
 impl Store {
     pub fn paused(&self) -> Result<bool> {
-        self.read(is_paused)
+        self.read(|tx| is_paused(tx, sql::PAUSED))
     }
 
     /// Sets whether everything is paused. Runs under way continue.
@@ -22,18 +22,9 @@ impl Store {
     }
 }
 
-/// Whether everything is paused.
-pub(super) fn is_paused(tx: &mut Tx<'_>) -> Result<bool> {
-    switch(tx, sql::PAUSED.into())
-}
-
-/// The same for a claim, which waits for others that read it so.
-pub(super) fn is_paused_for_claim(tx: &mut Tx<'_>) -> Result<bool> {
-    switch(tx, sql::TURN)
-}
-
-/// A switch that cannot be read lets nothing start.
-fn switch(tx: &mut Tx<'_>, statement: Pair) -> Result<bool> {
+/// Whether everything is paused. A claim reads it by `sql::TURN`, and so waits for others that do. A
+/// switch that cannot be read lets nothing start.
+pub(super) fn is_paused(tx: &mut Tx<'_>, statement: impl Into<Pair>) -> Result<bool> {
     let rows = tx.query(statement, &[])?;
     let Some(row) = rows.first() else { return Ok(false) };
     let value = row.get(0).map_err(StoreError::from);

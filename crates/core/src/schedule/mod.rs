@@ -98,7 +98,7 @@ pub struct Running {
     pub areas: Vec<Area>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BatchLoad {
     pub concurrency: u32,
     pub paused: bool,
