@@ -57,15 +57,11 @@ impl Store {
     /// Resumes a batch, and returns whether it exists. The timeouts of the tasks that the pause
     /// stopped start again; a batch that was not paused stopped none.
     pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool> {
-        if self.is_paused(Some(name))? {
-            self.begin_bounds_anew(name, now)?;
-        }
-        self.set_batch(name, BatchChange { paused: Some(false), ..BatchChange::default() })
-    }
-
-    fn begin_bounds_anew(&self, batch: &str, now: Instant) -> Result<()> {
-        let rows = self.read(|tx| tx.query(sql::BOUNDS_OF_BATCH, &params![batch]))?;
-        for row in &rows {
+        let bounds = self.read(|tx| match is_paused(tx, Some(name))? {
+            true => tx.query(sql::BOUNDS_OF_BATCH, &params![name]),
+            false => Ok(Vec::new()),
+        })?;
+        for row in &bounds {
             let (id, number) = (row.get::<TaskId>(0)?, row.int(1)?);
             self.write(move |tx| {
                 let stored = tx.load_for_update(id)?;
@@ -76,7 +72,7 @@ impl Store {
                 tx.write(sql::TIMER_LATER, &params![id, BOUND, number, now.plus(time)])
             })?;
         }
-        Ok(())
+        self.set_batch(name, BatchChange { paused: Some(false), ..BatchChange::default() })
     }
 
     /// Delayed tasks with the time at which each may start, the next first.
@@ -112,15 +108,15 @@ fn fire(
     if !tx.has(sql::TIMER, &params![id, kind, number, entered])? {
         return Ok(TimerResult::Void(id));
     }
-    let later =
-        |tx: &mut Tx<'_>, due: Instant| tx.write(sql::TIMER_LATER, &params![id, kind, number, due]);
+    let later = |tx: &mut Tx<'_>, due: Instant, result: TimerResult| {
+        tx.write(sql::TIMER_LATER, &params![id, kind, number, due]).map(|()| result)
+    };
     let gone = |tx: &mut Tx<'_>| tx.write(sql::DELETE_TIMER, &params![id, kind, number, entered]);
     if let Some(time) = bound_of(&old, timer)
         && is_held_up(&old)
         && is_paused(tx, old.task.batch.as_deref())?
     {
-        later(tx, now.plus(time))?;
-        return Ok(TimerResult::Later(id));
+        return later(tx, now.plus(time), TimerResult::Later(id));
     }
     let event = Event::Due { timer, entered };
     match machine::step(&old.lifecycle, &old.task, &event, now) {
@@ -133,18 +129,9 @@ fn fire(
             tx.notify();
             Ok(TimerResult::Moved(id))
         }
-        Ok(StepResult::Later(due)) => {
-            later(tx, due)?;
-            Ok(TimerResult::Later(id))
-        }
-        Ok(StepResult::Ignored(_)) => {
-            gone(tx)?;
-            Ok(TimerResult::Void(id))
-        }
-        Err(_) => {
-            later(tx, now.plus(REFUSED_AGAIN))?;
-            Ok(TimerResult::Refused(id))
-        }
+        Ok(StepResult::Later(due)) => later(tx, due, TimerResult::Later(id)),
+        Ok(StepResult::Ignored(_)) => gone(tx).map(|()| TimerResult::Void(id)),
+        Err(_) => later(tx, now.plus(REFUSED_AGAIN), TimerResult::Refused(id)),
     }
 }
 
