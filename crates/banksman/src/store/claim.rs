@@ -24,6 +24,10 @@ use super::{Result, Store, StoreError, sql};
 pub(super) const LOOK: i64 = 1_000;
 /// Rows after the first that one query reads, and on PostgreSQL locks.
 const PAGE: i64 = 32;
+/// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
+/// whether the task's batch may not start another run.
+const PAUSED: usize = 30;
+const HELD: usize = 31;
 
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
@@ -102,7 +106,8 @@ impl Queue {
 
 fn claim_in(tx: &mut Tx<'_>, request: &ClaimRequest, now: Instant) -> Result<Option<Claimed>> {
     let Some(head) = tx.query(sql::QUEUE_HEAD, &[])?.pop() else { return Ok(None) };
-    let (is_paused, is_held) = head_flags(&head)?;
+    let is_paused = head.get::<Option<bool>>(PAUSED)?.unwrap_or(false);
+    let is_held: bool = head.get(HELD)?;
     if is_paused || is_day_used_up(tx, request.day_budget, now)? {
         return Ok(None);
     }
@@ -127,13 +132,6 @@ fn claim_in(tx: &mut Tx<'_>, request: &ClaimRequest, now: Instant) -> Result<Opt
         }
     }
     Ok(None)
-}
-
-/// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
-/// whether the task's batch may not start another run.
-fn head_flags(head: &Row) -> Result<(bool, bool)> {
-    const PAUSED: usize = 30;
-    Ok((head.get::<Option<bool>>(PAUSED)?.unwrap_or(false), head.get(PAUSED + 1)?))
 }
 
 fn is_day_used_up(tx: &mut Tx<'_>, budget: Budget, now: Instant) -> Result<bool> {

@@ -35,20 +35,16 @@ impl DamageLog {
     ) -> Result<Option<T>, StoreError> {
         match read {
             Err(error) if is_damage(&error) => {
-                self.note(match damage_in(row, error) {
-                    StoreError::Corrupt { task, what } => Damage { task: Some(task), what },
-                    error => Damage { task: None, what: format!("{}{error}", name_of(row)) },
-                });
+                let mut notes = self.notes();
+                if notes.len() < NOTES {
+                    notes.insert(match damage_in(row, error) {
+                        StoreError::Corrupt { task, what } => Damage { task: Some(task), what },
+                        error => Damage { task: None, what: format!("{}{error}", name_of(row)) },
+                    });
+                }
                 Ok(None)
             }
             read => read.map(Some),
-        }
-    }
-
-    fn note(&self, damage: Damage) {
-        let mut notes = self.notes();
-        if notes.len() < NOTES {
-            notes.insert(damage);
         }
     }
 

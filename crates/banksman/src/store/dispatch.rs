@@ -382,10 +382,11 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
 /// The roles that may take a task: those of the claims out of a queue, else the role of its state.
 fn roles_of(stored: &Stored) -> Vec<String> {
     let (lifecycle, state) = (&stored.lifecycle, stored.state());
-    let named = state.does.as_ref().and_then(|does| does.role.clone());
-    match (state.kind, named) {
-        (StateKind::Working | StateKind::Reviewing, Some(role)) => vec![role],
-        (StateKind::Queued, _) => {
+    match state.kind {
+        StateKind::Working | StateKind::Reviewing => {
+            state.does.iter().filter_map(|does| does.role.clone()).collect()
+        }
+        StateKind::Queued => {
             let mut roles: Vec<String> = Vec::new();
             for name in claim_roles(lifecycle, lifecycle.exits(stored.task.state)) {
                 if !roles.iter().any(|known| known == name) {
@@ -394,17 +395,12 @@ fn roles_of(stored: &Stored) -> Vec<String> {
             }
             roles
         }
-        (
-            StateKind::Working
-            | StateKind::Reviewing
-            | StateKind::Waiting
-            | StateKind::Blocked
-            | StateKind::Parked
-            | StateKind::Done
-            | StateKind::Failed
-            | StateKind::Cancelled,
-            _,
-        ) => Vec::new(),
+        StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => Vec::new(),
     }
 }
 

@@ -270,7 +270,10 @@ impl Store {
 
     pub fn overview(&self) -> Result<Overview> {
         self.read(|tx| {
-            let mut overview = Overview {
+            let paused = |(_, account): &(String, AccountRow)| account.paused_until.is_some();
+            let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?;
+            let next = tx.all(sql::NEXT_TIMER, &[], |row| row.get::<Option<Instant>>(0))?;
+            Ok(Overview {
                 states: tx.all(sql::COUNT_BY_STATE, &[], state_count)?,
                 ended_reviews: tx.all(sql::COUNT_ENDED_REVIEWS, &[], state_count)?,
                 ready: tx.count(sql::COUNT_QUEUE, &[])?,
@@ -281,14 +284,9 @@ impl Store {
                 batches: batches(tx)?,
                 running: tx.count(sql::COUNT_OPEN_RUNS, &[])?,
                 paused: is_paused(tx, sql::PAUSED)?,
-                ..Overview::default()
-            };
-            let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?.into_iter();
-            overview.paused_accounts =
-                accounts.filter(|(_, account)| account.paused_until.is_some()).collect();
-            let next = |row: &Row| row.get::<Option<Instant>>(0);
-            overview.next_timer = tx.all(sql::NEXT_TIMER, &[], next)?.pop().flatten();
-            Ok(overview)
+                paused_accounts: accounts.into_iter().filter(paused).collect(),
+                next_timer: next.into_iter().next().flatten(),
+            })
         })
     }
 

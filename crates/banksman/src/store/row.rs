@@ -5,7 +5,7 @@ use std::sync::Arc;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
-use banksman_core::lifecycle::{Activity, Lifecycle, State, StateId};
+use banksman_core::lifecycle::{Activity, Lifecycle, State};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
@@ -139,7 +139,9 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
     let id = row.get(0)?;
     let corrupt = |what: &str| StoreError::Corrupt { task: id, what: what.to_owned() };
     let state = |name: &str| {
-        exact_state(&lifecycle, name).ok_or_else(|| corrupt("its state is not in its lifecycle"))
+        // Whole names only: a stored name is never abbreviated.
+        let known = lifecycle.find_state(name).filter(|id| lifecycle.state(*id).name == name);
+        known.ok_or_else(|| corrupt("its state is not in its lifecycle"))
     };
     let prior = row.get::<Option<&str>>(9)?.map(state).transpose()?;
     let epoch = row.int(16)?;
@@ -189,11 +191,6 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
         return Err(corrupt("its kind or its group is not that of its state"));
     }
     Ok(Stored { task, lifecycle, head: row.get(26)?, queue_rank: row.get(QUEUE_RANK)? })
-}
-
-/// Matches whole names only: a stored name is never abbreviated.
-fn exact_state(lifecycle: &Lifecycle, name: &str) -> Option<StateId> {
-    lifecycle.find_state(name).filter(|id| lifecycle.state(*id).name == name)
 }
 
 /// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed

@@ -36,8 +36,8 @@ macro_rules! locking {
 
 /// A statement that SQLite has no need for.
 macro_rules! only_postgres {
-    ($($part:expr),*) => {
-        Pair { sqlite: "SELECT NULL WHERE 1 = 0", postgres: concat!($($part),*) }
+    ($text:literal) => {
+        Pair { sqlite: "SELECT NULL WHERE 1 = 0", postgres: $text }
     };
 }
 
@@ -126,13 +126,6 @@ macro_rules! select_decision {
 macro_rules! settled_below {
     () => {
         "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT)"
-    };
-}
-
-/// PostgreSQL: no transaction has this number or a higher one yet.
-macro_rules! not_yet_given {
-    () => {
-        "CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS TEXT) AS BIGINT)"
     };
 }
 
@@ -319,8 +312,10 @@ statements! {
     sqlite: select_change!("ORDER BY c.seq DESC LIMIT 1"),
     postgres: select_change!(concat!("WHERE c.xid < ", settled_below!(), " ORDER BY c.xid DESC, c.seq DESC LIMIT 1")),
 };
-    /// Changes of transactions that this server has not had: they come from another one.
-    RESTORED = only_postgres!("SELECT seq FROM changes WHERE xid >= ", not_yet_given!(), " LIMIT 1");
+    /// Changes of transactions that this server has not had: they come from another one. No
+    /// transaction has the number `xmax` or a higher one yet.
+    RESTORED = only_postgres!("SELECT seq FROM changes \
+     WHERE xid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS TEXT) AS BIGINT) LIMIT 1");
     ADOPT_RESTORED = only_postgres!("UPDATE changes SET xid = 0 WHERE xid <> 0");
     ADOPT_RESTORED_TASKS = only_postgres!("UPDATE tasks SET fed = 0 WHERE fed <> 0");
     /// Looks at the oldest page only, and keeps the last change before the time.
