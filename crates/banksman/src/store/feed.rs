@@ -209,15 +209,6 @@ pub(super) fn append_record(tx: &mut Tx<'_>, entry: &HistoryEntry) -> Result<()>
     append(tx, kind, Some(entry.task), entry.seq, entry.ts)
 }
 
-pub(super) fn append_run(
-    tx: &mut Tx<'_>,
-    kind: ChangeKind,
-    run: RunId,
-    now: Instant,
-) -> Result<()> {
-    append(tx, kind, Some(run.task), run.epoch, now)
-}
-
 /// The cursor's change must still be there and be the same.
 fn check(tx: &mut Tx<'_>, given: Cursor) -> Result<()> {
     if tx.first(sql::CHANGE_AT, &params![given.xid, given.seq], cursor)? == Some(given) {

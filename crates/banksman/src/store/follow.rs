@@ -1,7 +1,6 @@
 //! What a step writes besides the task's row: history, key, timers, outbox, the start of a run,
 //! artifacts, decisions, notices, and the place of all that in the feed.
 
-use banksman_core::ids::RunId;
 use banksman_core::lifecycle::{Activity, Lifecycle};
 use banksman_core::machine::{Effect, Task, TaskUpdate};
 use banksman_core::policy;
@@ -10,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::apply::IdempotencyKey;
 use super::audit::HistoryEntry;
-use super::feed::{ChangeKind, append_record, append_run};
+use super::feed::{ChangeKind, append, append_record};
 use super::notices::{notice_of, write_notice};
 use super::row::json;
 use super::tx::{Tx, params};
@@ -43,7 +42,7 @@ pub(super) fn follow_up(
         tx.write(sql::INSERT_ARTIFACT, &params![id, version, &artifact.name, hash, value])?;
     }
     if let Some((epoch, _)) = &step.ended_run {
-        append_run(tx, ChangeKind::RunEnded, RunId { task: id, epoch: *epoch }, now)?;
+        append(tx, ChangeKind::RunEnded, Some(id), *epoch, now)?;
     }
     write_decision(tx, step, entry, now)?;
     started_run(tx, lifecycle, step, entry, now)?;
@@ -127,17 +126,19 @@ fn is_notice(effect: &Effect) -> bool {
 fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
     match effect {
         Effect::Stop { epoch } => Some(*epoch),
-        Effect::CleanUp => Some(task.epoch),
-        Effect::Start { activity } => match activity {
-            Activity::Check | Activity::Merge => Some(task.epoch),
-            Activity::Agent
-            | Activity::Panel
-            | Activity::Human
-            | Activity::PullRequest
-            | Activity::Capture
-            | Activity::Wait => None,
-        },
-        Effect::Notify
+        Effect::CleanUp | Effect::Start { activity: Activity::Check | Activity::Merge } => {
+            Some(task.epoch)
+        }
+        Effect::Start {
+            activity:
+                Activity::Agent
+                | Activity::Panel
+                | Activity::Human
+                | Activity::PullRequest
+                | Activity::Capture
+                | Activity::Wait,
+        }
+        | Effect::Notify
         | Effect::Alert
         | Effect::Remind { .. }
         | Effect::TellParent
@@ -161,5 +162,5 @@ fn started_run(
     let activity = lifecycle.state(task.state).activity().map_or("none", Activity::as_str);
     let columns = params![task.id, lease.epoch, &lease.worker, activity, now];
     tx.write(sql::INSERT_RUN, &columns)?;
-    append_run(tx, ChangeKind::RunStarted, RunId { task: task.id, epoch: lease.epoch }, now)
+    append(tx, ChangeKind::RunStarted, Some(task.id), lease.epoch, now)
 }

@@ -14,7 +14,7 @@ use super::accounts::{PauseRequest, pause};
 use super::apply::{Applied, apply_to, apply_with_body};
 use super::conn::{DbError, Row};
 use super::damage::unless_damaged;
-use super::feed::{ChangeKind, append_run};
+use super::feed::{ChangeKind, append};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::spent::{batch_scope, clamped, day_scope};
@@ -220,7 +220,7 @@ impl Store {
             let columns = params![run.task, run.epoch, tokens, cost_micros];
             let account = tx.first(sql::RUN_LATE_COST, &columns, |row| row.get(0))?;
             let Some(account): Option<Option<String>> = account else { return Ok(()) };
-            append_run(tx, ChangeKind::RunReported, run, now)?;
+            append(tx, ChangeKind::RunReported, Some(run.task), run.epoch, now)?;
             let account = account.map(|account| format!("account:{account}"));
             let batch = stored.task.batch.as_deref().map(batch_scope);
             for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
@@ -288,11 +288,11 @@ impl Store {
 }
 
 fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Result<()> {
-    let reported = RunId { task: id, epoch: end.finish.epoch };
+    let epoch = end.finish.epoch;
     let detail: String = end.finish.detail.chars().take(DETAIL_CHARS).collect();
     let columns = params![
         id,
-        reported.epoch,
+        epoch,
         end.class.map(FailureClass::as_str),
         end.signature.as_deref(),
         end.session.as_deref(),
@@ -304,9 +304,9 @@ fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Resul
         clamped(end.output_tokens),
     ];
     tx.write(sql::RUN_FACTS, &columns)?;
-    append_run(tx, ChangeKind::RunReported, reported, now)?;
+    append(tx, ChangeKind::RunReported, Some(id), epoch, now)?;
     if end.answers {
-        tx.write(sql::ACCOUNT_ANSWERED, &params![id, reported.epoch])?;
+        tx.write(sql::ACCOUNT_ANSWERED, &params![id, epoch])?;
     }
     if let Some(told) = &end.pause {
         pause(tx, told)?;
