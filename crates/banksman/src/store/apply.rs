@@ -110,9 +110,7 @@ impl Store {
                 return Ok(replay);
             }
             let applied = apply_to(tx, old, &event, key.as_ref(), now)?;
-            if let Some(notice) = tell(&applied) {
-                write_notice(tx, &notice, now)?;
-            }
+            tell(&applied).iter().try_for_each(|notice| write_notice(tx, notice, now))?;
             Ok(applied)
         })
     }

@@ -94,11 +94,8 @@ impl Store {
                 return Ok(());
             }
             set_budget_if(tx, &batch, &from, &to)?;
-            let note = HistoryNote {
-                actor: Actor::system(),
-                trigger: Note::Raised.to_string(),
-                detail: None,
-            };
+            let trigger = Note::Raised.to_string();
+            let note = HistoryNote { actor: Actor::system(), trigger, detail: None };
             apply_to(tx, asked, &Event::Noted(note), None, now)?;
             tx.notify();
             Ok(())

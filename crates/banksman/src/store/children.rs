@@ -68,14 +68,11 @@ impl Store {
             for (id, event) in &events {
                 let old = tx.load_for_update(*id)?;
                 answers.push(match apply_to(tx, old, event, None, now) {
-                    Ok(applied) => Ok(applied),
                     Err(StoreError::Rejected(rejected)) => Err(rejected),
-                    Err(error) => return Err(error),
+                    applied => Ok(applied?),
                 });
             }
-            if let Some(notice) = &notice {
-                write_notice(tx, notice, now)?;
-            }
+            notice.iter().try_for_each(|notice| write_notice(tx, notice, now))?;
             Ok(answers)
         })
     }
@@ -110,13 +107,8 @@ impl Store {
 
     pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts> {
         let counts = self.row(sql::COUNT_CHILDREN, &params![parent], |row| {
-            let (all, done) = (row.int(0)?, row.int(1)?);
-            Ok::<_, DbError>(ChildCounts {
-                all,
-                done,
-                given_up: row.int(2)?,
-                cost_micros: row.int(3)?,
-            })
+            let (all, done, given_up) = (row.int(0)?, row.int(1)?, row.int(2)?);
+            Ok::<_, DbError>(ChildCounts { all, done, given_up, cost_micros: row.int(3)? })
         })?;
         Ok(counts.unwrap_or_default())
     }

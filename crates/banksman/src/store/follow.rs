@@ -47,12 +47,8 @@ pub(super) fn follow_up(
     write_decision(tx, step, entry, now)?;
     started_run(tx, lifecycle, step, entry, now)?;
     let next_timer = step.timers.iter().flatten().map(|timer| timer.due).min();
-    for effect in &step.effects {
-        if let Some(notice) = notice_of(lifecycle, &step.task, effect, next_timer) {
-            write_notice(tx, &notice, now)?;
-        }
-    }
-    Ok(())
+    let told = |effect| notice_of(lifecycle, &step.task, effect, next_timer);
+    step.effects.iter().filter_map(told).try_for_each(|notice| write_notice(tx, &notice, now))
 }
 
 fn write_timers(tx: &mut Tx<'_>, step: &TaskUpdate) -> Result<()> {

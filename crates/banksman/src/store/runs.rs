@@ -269,17 +269,11 @@ impl Store {
             for row in tx.query(sql::BLOCKED_STATES, &params![BLOCKED_STATES])? {
                 let (version, state) = (row.text(0)?, row.text(1)?);
                 let Some(lifecycle) = unless_damaged(tx.lifecycle(version))? else { continue };
-                let waits = lifecycle
-                    .find_state(state)
-                    .is_some_and(|id| lifecycle.has_exit(id, Trigger::WorkerAvailable));
-                if !waits {
-                    continue;
-                }
-                let left = i64::try_from(wanted - stuck.len()).unwrap_or(1);
-                let place = params![version, state, left];
-                stuck.extend(tx.all(sql::BLOCKED_IN, &place, |row| row.get::<TaskId>(0))?);
-                if stuck.len() >= wanted {
-                    break;
+                let waits = |id| lifecycle.has_exit(id, Trigger::WorkerAvailable);
+                if lifecycle.find_state(state).is_some_and(waits) && stuck.len() < wanted {
+                    let left = i64::try_from(wanted - stuck.len()).unwrap_or(1);
+                    let place = params![version, state, left];
+                    stuck.extend(tx.all(sql::BLOCKED_IN, &place, |row| row.get::<TaskId>(0))?);
                 }
             }
             Ok(stuck)

@@ -139,11 +139,9 @@ fn fire(
 /// timeouts then stop, too, because the pause causes the delay and not the task. A task under way
 /// continues.
 fn is_held_up(stored: &Stored) -> bool {
-    let state = stored.state();
-    let is_panel = || stored.activity() == Some(Activity::Panel);
-    let waits = match state.kind {
+    let waits = match stored.state().kind {
         StateKind::Queued | StateKind::Blocked => true,
-        StateKind::Reviewing => is_panel(),
+        StateKind::Reviewing => stored.activity() == Some(Activity::Panel),
         StateKind::Working
         | StateKind::Waiting
         | StateKind::Parked
