@@ -236,6 +236,16 @@ impl Harness {
         keepers
     }
 
+    /// The one keeper at work. That of an earlier job may take a moment to be gone.
+    pub(crate) fn only_keeper(&self) -> Process {
+        let mut found = self.keepers();
+        wait_until("one job is at work", || {
+            found = self.keepers();
+            found.len() == 1
+        });
+        found.remove(0)
+    }
+
     /// Jobs that were not put away.
     pub(crate) fn jobs(&self, node: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.home(node).join("runs")) else { return Vec::new() };

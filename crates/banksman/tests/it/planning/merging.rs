@@ -259,7 +259,7 @@ fn a_merge_whose_keeper_is_killed_is_done_once() {
     let desk = held();
     desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    let [keeper] = &desk.harness.keepers()[..] else { panic!("one job is at work") };
+    let keeper = desk.harness.only_keeper();
     keeper.kill();
     decide(&desk, "good");
     desk.until(WHOLE, "done");

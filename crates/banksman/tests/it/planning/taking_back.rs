@@ -56,7 +56,7 @@ fn a_merge_that_is_under_way_is_ended_before_it_can_be_cancelled() {
     let before = main(&desk);
     desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
-    let [keeper] = &desk.harness.keepers()[..] else { panic!("one job is at work") };
+    let keeper = desk.harness.only_keeper();
     keeper.freeze();
     desk.harness.ok(&["move", "t1", "taking_back"]);
     for _ in 0..5 {
