@@ -1,9 +1,9 @@
 //! Reviews: each is a task of its own, with a lease, a run and retries like any other. This module
 //! creates them and makes the record that `core::panel` decides on. Nothing is decided here.
 
-use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
-
+use banksman_core::closed;
 use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::{Activity, Setting, Since, StateKind};
 use banksman_core::limits;
@@ -52,19 +52,10 @@ struct ReplyAnswer {
     rationale: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-enum Response {
-    Withdraw,
-    Maintain,
-}
-
-impl Response {
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::Withdraw => "WITHDRAW",
-            Self::Maintain => "MAINTAIN",
-        }
+closed! {
+    enum Response {
+        Withdraw = "WITHDRAW",
+        Maintain = "MAINTAIN",
     }
 }
 
