@@ -209,10 +209,8 @@ fn lead_subtasks(
         }
         StateKind::Working | StateKind::Reviewing if !parent.task.is_active(&parent.lifecycle) => {
             create_subtasks(store, parent, now)?;
-            release_left_out(store, parent, now)?;
-            if is_answered(store, parent, effect)? {
-                ask_planned(store, parent, Trigger::Reset, now)?;
-            }
+            let begins_again = is_answered(store, parent, effect)?;
+            follow_answer(store, parent, begins_again, now)?;
             update_planned_parent(store, parent, now)?;
         }
         StateKind::Queued
@@ -242,21 +240,15 @@ fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Lets other tasks go on without the subtasks that a person left out.
-fn release_left_out(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
-    for subtask in planned_subtasks(store, parent)? {
-        if is_given_up(&subtask) && is_left_out(parent, &subtask) {
+/// Lets other tasks go on without the subtasks that a person left out, and begins the others that
+/// were given up again if the person said so.
+fn follow_answer(store: &Store, parent: &Stored, begins_again: bool, now: Instant) -> Result<()> {
+    let subtasks = planned_subtasks(store, parent)?;
+    for subtask in subtasks.iter().filter(|subtask| is_given_up(subtask)) {
+        if is_left_out(parent, subtask) {
             store.leave_out(subtask.task.id, now)?;
-        }
-    }
-    Ok(())
-}
-
-/// Asks every subtask that was given up and not left out for a transition.
-fn ask_planned(store: &Store, parent: &Stored, trigger: Trigger, now: Instant) -> Result<()> {
-    for subtask in planned_subtasks(store, parent)? {
-        if is_given_up(&subtask) && !is_left_out(parent, &subtask) {
-            ask(store, &subtask, trigger, [], now)?;
+        } else if begins_again {
+            ask(store, subtask, Trigger::Reset, [], now)?;
         }
     }
     Ok(())
