@@ -16,9 +16,7 @@ use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, Outcome, Since, StateKind};
 use banksman_core::machine::{Effect, TimerKind};
 use banksman_core::panel::registry::Reviewer;
-use banksman_core::panel::summary::{
-    OpenConcern, feedback, open_concerns, suggestions, unresolved,
-};
+use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
 use banksman_core::panel::{
     DebateReply, FirstPass, Panel, PanelAction, ReviewAssignment, ReviewStatus, Ruling, next,
 };
@@ -258,14 +256,7 @@ impl<'a> PanelHandler<'a> {
             (_, Some(summary)) if !known(Field::ReviewSummary) => format!("{reason}\n\n{summary}"),
             (_, _) => reason.clone(),
         };
-        let concerns = open_concerns(panel).into_iter();
-        let concerns: Vec<Concern<'_>> = concerns
-            .map(|OpenConcern { reviewer, concern, response }| Concern {
-                reviewer,
-                concern,
-                response,
-            })
-            .collect();
+        let concerns = open_concerns(panel);
         let fields = [
             (Field::Verdicts, Some(value_of(&self.verdicts(assignments, panel)?))),
             (Field::Concerns, Some(value_of(&concerns)).filter(|_| !concerns.is_empty())),
@@ -335,14 +326,6 @@ impl<'a> PanelHandler<'a> {
         }
         Ok(verdicts)
     }
-}
-
-/// An entry of the field `concerns`; `core::panel::fields` names the keys for its readers.
-#[derive(Serialize)]
-struct Concern<'a> {
-    reviewer: &'a str,
-    concern: &'a str,
-    response: String,
 }
 
 /// An entry of the field `verdicts`.

@@ -3,6 +3,8 @@
 //! Everything that reviewers write is cut to a limit and put on one line, so that no concern can
 //! look like a heading or like another reviewer's concern.
 
+use serde::Serialize;
+
 use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
 
@@ -48,8 +50,9 @@ pub fn line(text: &str, most: usize) -> String {
 /// The response to a concern that was not debated.
 pub const NO_RESPONSE: &str = "none";
 
-/// A concern that was not withdrawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A concern that was not withdrawn, and an entry of the field `concerns`: `fields` names its keys
+/// for those who read them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenConcern<'p> {
     pub reviewer: &'p str,
     pub concern: &'p str,
