@@ -38,7 +38,6 @@ pub(super) struct ReadArgs {
     #[arg(value_name = "AGENT", value_parser = kinds())]
     agent: AgentKind,
     /// Its standard output; `-` reads standard input
-    #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Its standard error
     #[arg(long, value_name = "FILE")]

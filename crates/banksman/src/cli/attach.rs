@@ -25,7 +25,6 @@ use crate::ops::runs::{self, RunLocation, WindowHost};
 ")]
 pub(super) struct AttachArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// Open a tmux window that follows the log
     #[arg(long, conflicts_with = "tabby")]

@@ -48,7 +48,6 @@ pub(super) struct VerifyArgs {
 ")]
 pub(super) struct ExportArgs {
     /// Only this task
-    #[arg(value_name = "ID")]
     id: Option<TaskId>,
     /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]

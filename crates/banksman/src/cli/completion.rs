@@ -14,7 +14,6 @@ use super::{Exit, Failure, Output, Result, command};
 ")]
 pub(super) struct CompletionArgs {
     /// The shell
-    #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 

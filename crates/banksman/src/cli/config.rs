@@ -43,7 +43,6 @@ pub(super) struct ListArgs {
 ")]
 pub(super) struct GetArgs {
     /// The setting's name, as `banksman config list` prints it
-    #[arg(value_name = "KEY")]
     key: String,
 }
 

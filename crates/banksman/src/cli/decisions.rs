@@ -106,7 +106,6 @@ struct SnoozeArgs {
     #[arg(value_name = "ID")]
     which: DecisionRef,
     /// For how long, such as 30min, 2h or 1d
-    #[arg(value_name = "SPAN")]
     span: Span,
 }
 

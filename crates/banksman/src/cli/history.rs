@@ -17,7 +17,6 @@ use crate::ops::tasks;
 ")]
 pub(super) struct HistoryArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
 }
 

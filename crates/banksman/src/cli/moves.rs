@@ -25,7 +25,6 @@ use crate::store::Applied;
 ")]
 pub(super) struct MoveArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// The target state; optional with --on
     #[arg(value_name = "STATE", required_unless_present = "trigger")]

@@ -35,7 +35,6 @@ commands! {
 #[group(required = true, multiple = false)]
 pub(super) struct ActionArgs {
     /// A command line
-    #[arg(value_name = "COMMAND")]
     command: Option<String>,
     /// A path to write
     #[arg(long, value_name = "PATH")]

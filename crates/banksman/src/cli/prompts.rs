@@ -50,7 +50,6 @@ pub(super) struct ListArgs {}
 ")]
 pub(super) struct ShowArgs {
     /// The template
-    #[arg(value_name = "NAME")]
     name: String,
     /// Show the built-in template, even if the project overrides it
     #[arg(long)]

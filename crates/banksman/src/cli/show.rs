@@ -30,7 +30,6 @@ use crate::store::{Edge, Stored};
 ")]
 pub(super) struct ShowArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     #[command(flatten)]
     actor: ActorArgs,

@@ -20,7 +20,6 @@ use crate::ops::tasks::{self};
 ")]
 pub(super) struct RetryArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// Why it should succeed this time, if the lifecycle asks for it
     #[arg(long, value_name = "TEXT")]
@@ -35,10 +34,8 @@ pub(super) struct RetryArgs {
 ")]
 pub(super) struct UnblockArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// A note for the agent, added to its next prompt
-    #[arg(value_name = "NOTE")]
     note: Option<String>,
 }
 
@@ -49,10 +46,8 @@ pub(super) struct UnblockArgs {
 ")]
 pub(super) struct CancelArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// The reason
-    #[arg(value_name = "REASON")]
     reason: String,
 }
 
@@ -63,10 +58,8 @@ pub(super) struct CancelArgs {
 ")]
 pub(super) struct EscalateArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
     /// The question to decide
-    #[arg(value_name = "REASON")]
     reason: String,
     #[command(flatten)]
     actor: ActorArgs,

@@ -82,7 +82,6 @@ pub(super) struct PulseArgs {}
 #[derive(Debug, Args)]
 pub(super) struct RenewArgs {
     /// The run
-    #[arg(value_name = "RUN")]
     run: RunId,
     /// The new duration of the lease
     #[arg(long, value_name = "SPAN")]

@@ -17,7 +17,6 @@ use crate::ops::why;
 ")]
 pub(super) struct WhyArgs {
     /// The task
-    #[arg(value_name = "ID")]
     id: TaskId,
 }
 

@@ -59,7 +59,6 @@ pub(super) struct ListArgs {}
 ")]
 pub(super) struct ResumeArgs {
     /// The account
-    #[arg(value_name = "NAME")]
     name: String,
 }
 

@@ -46,7 +46,6 @@ commands! {
 struct WhichArgs {
     /// The workflow: its name, or the id of its task or of one of its steps [default: the last one
     /// started]
-    #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
 }
 

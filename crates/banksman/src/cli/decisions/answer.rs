@@ -78,7 +78,6 @@ pub(super) struct AnyArgs {
     #[arg(value_name = "ID")]
     which: DecisionRef,
     /// One of the offered actions
-    #[arg(value_name = "ACTION")]
     action: String,
     /// Your text
     #[arg(value_name = "TEXT", conflicts_with = "note")]

@@ -16,7 +16,6 @@ use crate::cli::{Context, Exit, Result};
 ")]
 pub(in crate::cli) struct ShowArgs {
     /// The lifecycle
-    #[arg(value_name = "NAME")]
     name: String,
 }
 

@@ -32,7 +32,6 @@ pub(in crate::cli) struct ShowArgs {}
 ")]
 pub(in crate::cli) struct LintArgs {
     /// The file [default: the project's policy]
-    #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 

@@ -21,7 +21,6 @@ use crate::cli::{Context, Exit, Result};
 ")]
 pub(in crate::cli) struct RenderArgs {
     /// The task
-    #[arg(value_name = "TASK")]
     task: TaskId,
     /// Render for this role or reviewer, whatever state the task is in
     #[arg(long, value_name = "ROLE")]

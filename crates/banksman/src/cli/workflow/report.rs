@@ -31,10 +31,8 @@ use crate::store::Applied;
 ")]
 pub(in crate::cli) struct ReportArgs {
     /// The step or its gate, by its id in the file or by its task id
-    #[arg(value_name = "STEP")]
     step: String,
     /// What happened
-    #[arg(value_name = "WORD")]
     word: ReportedOutcome,
     /// What has to change, for fail and veto; the reason, for abort
     #[arg(long, value_name = "TEXT")]

@@ -32,7 +32,6 @@ const LINES: usize = 1_000;
 ")]
 pub(in crate::cli) struct SimulateArgs {
     /// The file
-    #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     params: ParamArgs,
