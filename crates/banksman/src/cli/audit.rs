@@ -82,11 +82,11 @@ fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit> {
 
 fn export(context: &Context, args: &ExportArgs) -> Result<Exit> {
     let session = context.session()?;
+    let write = |out: &mut dyn Write| write_records(&session, args.id, out);
     match &args.output {
-        Some(path) => files::write(path, |out| write_records(&session, args.id, out))?,
-        None => context.out.stream(|out| write_records(&session, args.id, out))?,
+        Some(path) => files::write(path, write).map(|()| Exit::Done),
+        None => context.out.stream(write),
     }
-    Ok(Exit::Done)
 }
 
 fn write_records(session: &Session, id: Option<TaskId>, out: &mut dyn Write) -> Result<()> {

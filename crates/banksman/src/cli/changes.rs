@@ -41,15 +41,14 @@ pub(super) fn run(context: &Context, args: &ChangesArgs) -> Result<Exit> {
     if args.end {
         let end = changes::end(&session)?.map(|cursor| cursor.to_string());
         let text = || end.as_ref().map(|cursor| format!("{cursor}\n")).unwrap_or_default();
-        context.out.answer(|| end.clone(), text)?;
-        return Ok(Exit::Done);
+        return context.out.answer(|| end.clone(), text);
     }
     let after = match args.after.as_deref() {
         None | Some("") => None,
         Some(text) => Some(changes::cursor(text)?),
     };
     let request = Request { after, limit: args.limit, follow: args.follow };
-    changes::read(&session, request, |page| context.out.text(&lines(context, page)))?;
+    changes::read(&session, request, |page| context.out.text(&lines(context, page)).map(drop))?;
     Ok(Exit::Done)
 }
 

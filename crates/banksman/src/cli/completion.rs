@@ -20,6 +20,5 @@ pub(super) struct CompletionArgs {
 pub(super) fn run(out: Output, args: &CompletionArgs) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "banksman", &mut script);
-    out.stream(|stdout| stdout.write_all(&script).map_err(Failure::Output))?;
-    Ok(Exit::Done)
+    out.stream(|stdout| stdout.write_all(&script).map_err(Failure::Output))
 }

@@ -47,11 +47,10 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit> {
     if args.print {
         let path = folder.join(day.file_name());
         let preview = note::preview(&path, &session, owner, &day, context.now)?;
-        context.out.answer(
+        return context.out.answer(
             || Document::new(&day, path.display().to_string(), &preview, None),
             || preview.text.clone(),
-        )?;
-        return Ok(Exit::Done);
+        );
     }
     let path = note::open_folder(&folder, &session)?.join(day.file_name());
     let (refreshed, written) = note::sync(&path, &session, owner, &day, context.now)?;

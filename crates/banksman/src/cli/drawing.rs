@@ -30,13 +30,9 @@ impl DrawingArgs {
             Format::Mermaid => graph.mermaid(),
             Format::Svg => graph.svg(),
         };
-        let written = match &self.output {
-            Some(path) => {
-                files::write(path, |out| out.write_all(drawing.as_bytes()).map_err(Failure::Output))
-            }
-            None => context.out.text(&drawing),
-        };
-        written.map(|()| Exit::Done)
+        let Some(path) = &self.output else { return context.out.text(&drawing) };
+        files::write(path, |out| out.write_all(drawing.as_bytes()).map_err(Failure::Output))?;
+        Ok(Exit::Done)
     }
 
     fn format(&self) -> Format {

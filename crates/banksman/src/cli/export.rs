@@ -21,6 +21,5 @@ pub(super) fn run(context: &Context, _: &ExportArgs) -> Result<Exit> {
         tasks::each_task(&session, |view| {
             writeln!(out, "{}", json_line(&Task::new(view))).map_err(Failure::Output)
         })
-    })?;
-    Ok(Exit::Done)
+    })
 }

@@ -36,8 +36,7 @@ pub(super) fn run(out: Output, args: &HelpArgs) -> Result<Exit> {
         Some((_, text)) => text(),
         None => command_help(&args.about)?,
     };
-    out.text(&text)?;
-    Ok(Exit::Done)
+    out.text(&text)
 }
 
 fn command_help(path: &[String]) -> Result<String> {

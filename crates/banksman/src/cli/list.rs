@@ -54,8 +54,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     if context.out.json {
         let (views, next) = tasks::page(&session, &filter, args.before, args.limit)?;
         let tasks = views.iter().map(Task::new).collect();
-        context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) })?;
-        return Ok(Exit::Done);
+        return context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) });
     }
     let has_all = args.all || context.out.quiet;
     let TaskListing { tasks, next, left_out } = if has_all {
@@ -65,14 +64,12 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
     };
     if context.out.quiet {
         let ids: String = tasks.iter().map(|stored| format!("{}\n", stored.task.id)).collect();
-        context.out.text(&ids)?;
-        return Ok(Exit::Done);
+        return context.out.text(&ids);
     }
     if tasks.is_empty() {
         context.out.say(&empty_reason(context, args)?);
         say_hidden(context, left_out);
-        context.out.next(&["add 'TITLE'", "status"]);
-        return Ok(Exit::Done);
+        return Ok(context.out.next(&["add 'TITLE'", "status"]));
     }
     let progress = tasks::progress_of(&session, &tasks)?;
     let row = |stored: &Stored| row(context, stored, progress.get(&stored.task.id));

@@ -124,7 +124,7 @@ fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<()> {
             }
         }
     }
-    context.out.text(&text)
+    context.out.text(&text).map(drop)
 }
 
 /// Writes the bytes unchanged, except to a terminal, where control characters are replaced.

@@ -23,16 +23,12 @@ pub(super) struct ManArgs {
 pub(super) fn run(out: Output, args: &ManArgs) -> Result<Exit> {
     let mut command = command();
     command.build();
-    match &args.output {
-        Some(folder) => {
-            fs::create_dir_all(folder).map_err(Failure::file("create", folder))?;
-            write_pages(folder, &command)?;
-        }
-        None => {
-            let page = page(&command)?;
-            out.stream(|stdout| stdout.write_all(&page).map_err(Failure::Output))?;
-        }
-    }
+    let Some(folder) = &args.output else {
+        let page = page(&command)?;
+        return out.stream(|stdout| stdout.write_all(&page).map_err(Failure::Output));
+    };
+    fs::create_dir_all(folder).map_err(Failure::file("create", folder))?;
+    write_pages(folder, &command)?;
     Ok(Exit::Done)
 }
 

@@ -30,23 +30,22 @@ impl Output {
         document: impl FnOnce() -> T,
         text: impl FnOnce() -> String,
     ) -> Result<Exit> {
-        if self.json { self.json(&document()) } else { self.text(&text()) }?;
-        Ok(Exit::Done)
+        if self.json { self.json(&document()) } else { self.text(&text()) }
     }
 
-    pub(crate) fn text(&self, text: &str) -> Result<()> {
+    pub(crate) fn text(&self, text: &str) -> Result<Exit> {
         self.stream(|out| out.write_all(text.as_bytes()).map_err(Failure::Output))
     }
 
-    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<()> {
+    pub(crate) fn json<T: Serialize>(&self, value: &T) -> Result<Exit> {
         self.text(&format!("{}\n", json_text(value)))
     }
 
     /// For answers that are too long to hold in memory.
-    pub(crate) fn stream(&self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    pub(crate) fn stream(&self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<Exit> {
         let mut out = BufWriter::new(AutoStream::new(io::stdout().lock(), self.color));
         write(&mut out)?;
-        out.flush().map_err(Failure::Output)
+        out.flush().map(|()| Exit::Done).map_err(Failure::Output)
     }
 
     /// A message beside the answer, on stderr; not printed with --json or -q.

@@ -117,8 +117,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {
             let hint = "`banksman prompts list` shows which prompts have one";
             return Err(Failure::argument(message, hint));
         };
-        context.out.answer(|| schema.value(), || schema.text.to_owned())?;
-        return Ok(Exit::Done);
+        return context.out.answer(|| schema.value(), || schema.text.to_owned());
     }
     let origin = origin(context, source.file.as_deref());
     context.out.answer(

@@ -48,8 +48,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let task = Task::new(&view);
     if context.out.json {
         let runs = past.iter().map(|run| Run::new(args.id, run)).collect();
-        context.out.json(&TaskDetail { task, allowed_transitions, runs })?;
-        return Ok(Exit::Done);
+        return context.out.json(&TaskDetail { task, allowed_transitions, runs });
     }
     let mut text = heading(context, &detail);
     text.push_str(&verdicts(context.out.symbols, &on_record(&detail.stored)));

@@ -276,7 +276,7 @@ fn is_quiet(pulse: &TurnReport, notices: &[Notice]) -> bool {
 fn delivered(
     store: &Store,
     notices: &[Notice],
-    printed: &Result<impl Sized>,
+    printed: &Result<Exit>,
     now: Instant,
 ) -> Result<()> {
     if !notices.is_empty() {
@@ -388,7 +388,7 @@ fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
     for notice in &notices {
         context.out.say(&sanitize(&hints::notice(notice)));
     }
-    delivered(store, &notices, &Ok(()), now)
+    delivered(store, &notices, &Ok(Exit::Done), now)
 }
 
 /// A window that cannot be opened is reported and otherwise ignored.
@@ -484,9 +484,9 @@ fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(context: &Context, pulse: &TurnReport, notices: &[Notice], now: Instant) -> Result<()> {
+fn show(context: &Context, pulse: &TurnReport, notices: &[Notice], now: Instant) -> Result<Exit> {
     if is_quiet(pulse, notices) {
-        return Ok(());
+        return Ok(Exit::Done);
     }
     if context.out.json {
         return context.out.text(&format!("{}\n", json_line(&document(pulse, notices))));
@@ -541,8 +541,7 @@ pub(super) fn renew(context: &Context, args: &RenewArgs) -> Result<Exit> {
         }
         Err(error) => return Err(error.into()),
     };
-    context.out.text(&format!("{answer}\n"))?;
-    Ok(Exit::Done)
+    context.out.text(&format!("{answer}\n"))
 }
 
 #[cfg(test)]

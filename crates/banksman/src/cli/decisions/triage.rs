@@ -246,5 +246,5 @@ fn keys_of(offers: &[Offer]) -> String {
 }
 
 fn say(context: &Context, text: &str) -> Result<()> {
-    context.out.text(&format!("{text}\n"))
+    context.out.text(&format!("{text}\n")).map(drop)
 }

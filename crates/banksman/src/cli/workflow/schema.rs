@@ -18,6 +18,5 @@ const SCHEMA: &str = include_str!("../../../workflow.schema.json");
 pub(in crate::cli) struct SchemaArgs {}
 
 pub(super) fn run(context: &Context, _: &SchemaArgs) -> Result<Exit> {
-    context.out.text(SCHEMA)?;
-    Ok(Exit::Done)
+    context.out.text(SCHEMA)
 }
