@@ -223,26 +223,14 @@ pub fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let options = args.iter().take_while(|arg| *arg != "--");
     let mut out = plain(options.into_iter().any(|arg| arg == "--json"));
-    let outcome = parse(&args).and_then(|parsed| match parsed {
-        Parsed::Text(text) => out.text(&text).map(|()| Exit::Done),
-        Parsed::Cli(cli) => execute(&cli, &mut out),
-    });
-    outcome.unwrap_or_else(|failure| report::report(&failure, out)).into()
-}
-
-enum Parsed {
-    Cli(Box<Cli>),
-    /// Help or the version: the user asked for it, so it goes to stdout.
-    Text(String),
-}
-
-fn parse(args: &[OsString]) -> Result<Parsed> {
-    let matches = command().try_get_matches_from(args);
-    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => Ok(Parsed::Cli(Box::new(cli))),
-        Err(error) if error.exit_code() == 0 => Ok(Parsed::Text(error.render().ansi().to_string())),
+    let matches = command().try_get_matches_from(&args);
+    let outcome = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => execute(&cli, &mut out),
+        // Help or the version: the user asked for it, so it goes to stdout.
+        Err(error) if error.exit_code() == 0 => out.text(&error.render().ansi().to_string()),
         Err(error) => Err(Failure::Usage(Box::new(error))),
-    }
+    };
+    outcome.unwrap_or_else(|failure| report::report(&failure, out)).into()
 }
 
 /// The complete command line as data, for parsing, help, completions and manual pages.
