@@ -47,12 +47,16 @@ pub(super) fn run(context: &Context, args: &AttachArgs) -> Result<Exit> {
         let program = env::current_exe().map_err(Failure::Program)?;
         runs::open_window(&context.config, &program, host, run)?;
     }
-    if context.out.quiet && !context.out.json {
-        let path = location.worktree.unwrap_or(location.folder);
-        context.out.text(&format!("{}\n", path.display()))?;
-        return Ok(Exit::Done);
-    }
-    context.out.answer(|| Location::new(&location, host), || text(&location))?;
+    context.out.answer(
+        || Location::new(&location, host),
+        || match context.out.quiet {
+            true => {
+                let path = location.worktree.as_ref().unwrap_or(&location.folder);
+                format!("{}\n", path.display())
+            }
+            false => text(&location),
+        },
+    )?;
     if let Some(host) = host {
         context.out.say(&format!("opened a {} window that follows {run}", host.as_str()));
     }

@@ -145,14 +145,12 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
     if i64::try_from(all).is_ok_and(|all| all >= PAGE) {
         context.out.say(&format!("only the first {PAGE} are read"));
     }
-    if context.out.quiet && !context.out.json {
-        let ids: Vec<String> = items.iter().map(|item| format!("{}\n", item.decision.id)).collect();
-        context.out.text(&ids.concat())?;
-        return Ok(Exit::Done);
-    }
     context.out.answer(
         || Inbox { decisions: items.iter().map(Decision::new).collect(), snoozed },
-        || text(context.out.symbols, &items, now),
+        || match context.out.quiet {
+            true => items.iter().map(|item| format!("{}\n", item.decision.id)).collect(),
+            false => text(context.out.symbols, &items, now),
+        },
     )?;
     if snoozed > 0 {
         context.out.say(&format!("{snoozed} snoozed (--snoozed shows them)"));
