@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::output::{sanitize_lines, table};
+use super::output::{cells, sanitize_lines, table};
 use super::symbols::local;
 use super::{Context, Exit, Failure, Result, files};
 use crate::api::agent::{Stream, dollars};
@@ -106,7 +106,7 @@ fn text(reading: &StreamSummary, outcome: Outcome, detail: Option<String>) -> St
         ("resets", reading.resets_at.map(local)),
         ("detail", detail),
     ];
-    let row = |(name, value): (&str, Option<String>)| Some([name.into(), value?.into()]);
+    let row = |(name, value): (&str, Option<String>)| Some(cells([&name, &value?]));
     let mut text = table(["OUTCOME", outcome.as_str()], rows.into_iter().filter_map(row));
     if !reading.text.is_empty() {
         text.push_str(&format!("\n{}\n", sanitize_lines(&reading.text)));

@@ -9,7 +9,7 @@ use banksman_core::time::Span;
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::output::table;
+use super::output::{cells, table};
 use super::{Context, Exit, Failure, Result};
 use crate::api;
 use crate::api::batch::Batch as BatchDocument;
@@ -190,15 +190,8 @@ fn rows(batches: &[Batch]) -> String {
         let running = format!("{} of {}", batch.running, batch.concurrency);
         let bounds: Vec<String> =
             batch.budget.bounds(&batch.used).iter().map(BudgetLimit::to_string).collect();
-        [
-            batch.name.as_str().into(),
-            state.into(),
-            progress.into(),
-            running.into(),
-            batch.given_up.to_string().into(),
-            batch.used.runs.to_string().into(),
-            bounds.join(", ").into(),
-        ]
+        let (failed, runs) = (batch.given_up, batch.used.runs);
+        cells([&batch.name, &state, &progress, &running, &failed, &runs, &bounds.join(", ")])
     };
     table(["BATCH", "", "DONE", "RUNNING", "FAILED", "RUNS", "BUDGET"], batches.iter().map(row))
 }

@@ -3,7 +3,7 @@
 use banksman_core::lifecycle::problem::suggestion;
 use clap::Args;
 
-use super::output::{sanitize, table};
+use super::output::{cells, sanitize, table};
 use super::{Context, Exit, Failure, Result};
 use crate::api;
 use crate::api::settings::{ListedSetting, Setting, SettingsFile};
@@ -68,10 +68,7 @@ fn plain(settings: &[EffectiveSetting]) -> String {
 }
 
 fn with_origins(settings: &[EffectiveSetting]) -> String {
-    let row = |setting: &EffectiveSetting| {
-        let origin = setting.origin.to_string();
-        [origin.into(), setting.key.as_str().into(), setting.value.as_str().into()]
-    };
+    let row = |setting: &EffectiveSetting| cells([&setting.origin, &setting.key, &setting.value]);
     table(["ORIGIN", "KEY", "VALUE"], settings.iter().map(row))
 }
 
@@ -97,7 +94,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit> {
 fn path(context: &Context, _: &PathArgs) -> Result<Exit> {
     let row = |source: &ConfigFile| {
         let state = if source.exists { "read" } else { "missing" };
-        [source.scope.into(), state.into(), source.path.display().to_string().into()]
+        cells([&source.scope, &state, &source.path.display()])
     };
     let sources = &context.config.sources;
     context.out.answer(

@@ -8,7 +8,7 @@ use banksman_core::time::{Instant, Span};
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::output::table;
+use super::output::{cells, table};
 use super::symbols::{Symbols, first_line, format_span, local};
 use super::{Context, Exit, Result};
 use crate::api::decision::{Decision, Inbox, Snoozed};
@@ -171,32 +171,25 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
         return "no open decisions\n".to_owned();
     }
     let row = |item: &InboxItem| {
-        let decision = &item.decision;
+        let (decision, then) = (&item.decision, item.consequence.as_ref());
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-        [
-            mark(item).into(),
-            decision.id.to_string().into(),
-            decision.task.to_string().into(),
-            format_span(now.since(decision.opened_at)).into(),
-            decision.deadline.map(|at| format_span(at.since(now))).unwrap_or_default().into(),
-            consequence(symbols, item).into(),
-            actions.join(" ").into(),
-            format!("{}: {}", first_line(&decision.title), decision.asks).into(),
-        ]
+        cells([
+            &mark(item),
+            &decision.id,
+            &decision.task,
+            &format_span(now.since(decision.opened_at)),
+            &decision.deadline.map(|at| format_span(at.since(now))).unwrap_or_default(),
+            &then.map(|then| format!("{} {}", symbols.arrow(), then.to)).unwrap_or_default(),
+            &actions.join(" "),
+            &format!("{}: {}", first_line(&decision.title), decision.asks),
+        ])
     };
     table(["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], items.iter().map(row))
 }
 
 fn mark(item: &InboxItem) -> &'static str {
     if item.escalated { "!!" } else { "!" }
-}
-
-fn consequence(symbols: Symbols, item: &InboxItem) -> String {
-    item.consequence
-        .as_ref()
-        .map(|consequence| format!("{} {}", symbols.arrow(), consequence.to))
-        .unwrap_or_default()
 }
 
 fn snooze(context: &Context, args: &SnoozeArgs) -> Result<Exit> {

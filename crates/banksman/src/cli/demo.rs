@@ -16,8 +16,8 @@ use banksman_core::time::{Instant, Span};
 use clap::Args;
 
 use super::arguments::ActorArgs;
-use super::output::{Cell, sanitize, table};
-use super::symbols::style;
+use super::output::{cells, sanitize, table};
+use super::symbols::state_cell;
 use super::up::Runtime;
 use super::{Context, Exit, Failure, Result};
 use crate::api::project::Demo;
@@ -286,15 +286,9 @@ fn describe(trigger: &str, to: &str) -> Option<&'static str> {
 
 fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took: Span) -> String {
     let row = |stored: &Stored| {
-        let state = stored.state();
-        let past = tasks::past_runs(session, stored.task.id).unwrap_or_default();
-        [
-            stored.task.id.to_string().into(),
-            Cell { style: style(state.kind), ..state.name.as_str().into() },
-            stored.task.spent.runs.to_string().into(),
-            stored.task.title.as_str().into(),
-            failed_outcomes(&past).into(),
-        ]
+        let (task, state) = (&stored.task, state_cell(stored.state()));
+        let past = tasks::past_runs(session, task.id).unwrap_or_default();
+        cells([&task.id, &state, &task.spent.runs, &task.title, &failed_outcomes(&past)])
     };
     let (done, seconds) = (done_count(tasks), took.0 / 1_000);
     let mut text = format!(

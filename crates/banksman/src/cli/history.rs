@@ -3,7 +3,7 @@
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::output::{Cell, json_line, table};
+use super::output::{cells, json_line, table};
 use super::symbols::local;
 use super::{Context, Exit, Failure, Result};
 use crate::api::task::Record;
@@ -27,35 +27,21 @@ pub(super) fn run(context: &Context, args: &HistoryArgs) -> Result<Exit> {
         records.push(Record::new(entry));
         Ok::<(), Failure>(())
     })?;
-    context.out.answer(
-        || &records,
-        || {
-            table(
-                ["#", "TIME", "MOVE", "TRIGGER", "BY", "CHANGES"],
-                records.iter().map(|record| row(context, record)),
-            )
-        },
-    )?;
+    context.out.answer(|| &records, || text(context, &records))?;
     Ok(context.out.next(&[&format!("show {}", args.id), &format!("audit export {}", args.id)]))
 }
 
-fn row(context: &Context, record: &Record) -> [Cell; 6] {
-    let step = match &record.from {
-        Some(from) if *from != record.to => {
-            format!("{from} {} {}", context.out.symbols.arrow(), record.to)
-        }
-        Some(_) | None => record.to.clone(),
+fn text(context: &Context, records: &[Record]) -> String {
+    let arrow = context.out.symbols.arrow();
+    let row = |record: &Record| {
+        let step = match &record.from {
+            Some(from) if *from != record.to => format!("{from} {arrow} {}", record.to),
+            Some(_) | None => record.to.clone(),
+        };
+        let changes =
+            record.fields.iter().map(|(name, value)| format!("{name}={}", json_line(value)));
+        let (at, changes) = (local(record.ts), changes.collect::<Vec<_>>().join(" "));
+        cells([&record.seq, &at, &step, &record.trigger, &record.actor, &changes])
     };
-    let changes: Vec<String> =
-        record.fields.iter().map(|(name, value)| format!("{name}={}", json_line(value))).collect();
-    let seq = record.seq.to_string();
-    let actor = record.actor.as_str();
-    [
-        seq.into(),
-        local(record.ts).into(),
-        step.into(),
-        record.trigger.as_str().into(),
-        actor.into(),
-        changes.join(" ").into(),
-    ]
+    table(["#", "TIME", "MOVE", "TRIGGER", "BY", "CHANGES"], records.iter().map(row))
 }

@@ -7,7 +7,7 @@ mod show;
 use banksman_core::lifecycle::problem::Problems;
 use clap::Args;
 
-use super::output::table;
+use super::output::{cells, table};
 use super::{Context, Exit, Result};
 use crate::api;
 use crate::api::lifecycle::ListedLifecycle;
@@ -50,7 +50,7 @@ fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
     }
     let row = |one: &ListedLifecycle| {
         let version = one.version.as_deref().unwrap_or_default();
-        [(&one.id).into(), version.into(), (&one.origin).into(), (&one.about).into()]
+        cells([&one.id, &version, &one.origin, &one.about])
     };
     context.out.answer(
         || api::list("lifecycles", &listed),

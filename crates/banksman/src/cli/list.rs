@@ -4,7 +4,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::problem::nearest;
 use clap::Args;
 
-use super::output::{Cell, sanitize, table};
+use super::output::{Cell, cells, sanitize, table};
 use super::symbols::{counted, rough_span, style};
 use super::{Context, Exit, Result};
 use crate::api::task::{Task, TaskPage};
@@ -120,12 +120,7 @@ fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> [Cell
         Some(_) => symbols.retrying_cell(),
         None => symbols.symbol_cell(state.kind),
     };
-    [
-        sign,
-        task.id.to_string().into(),
-        Cell { text, style: style(state.kind) },
-        rough_span(context.now.since(task.entered_at)).into(),
-        task.project.as_str().into(),
-        task.title.as_str().into(),
-    ]
+    let state = Cell { text, style: style(state.kind) };
+    let since = rough_span(context.now.since(task.entered_at));
+    cells([&sign, &task.id, &state, &since, &task.project, &task.title])
 }

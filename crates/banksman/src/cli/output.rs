@@ -121,10 +121,26 @@ pub(crate) struct Cell {
     pub(crate) style: Style,
 }
 
-impl<T: Display> From<T> for Cell {
-    fn from(content: T) -> Self {
-        Self { text: sanitize(&content.to_string()), style: Style::new() }
+/// What can stand in a table: everything that can be printed, and cells with a style.
+pub(crate) trait ToCell {
+    fn to_cell(&self) -> Cell;
+}
+
+impl<T: Display> ToCell for T {
+    fn to_cell(&self) -> Cell {
+        Cell { text: sanitize(&self.to_string()), style: Style::new() }
     }
+}
+
+impl ToCell for Cell {
+    fn to_cell(&self) -> Cell {
+        self.clone()
+    }
+}
+
+/// One row of a table.
+pub(crate) fn cells<const COLUMNS: usize>(content: [&dyn ToCell; COLUMNS]) -> [Cell; COLUMNS] {
+    content.map(ToCell::to_cell)
 }
 
 impl Cell {
@@ -137,7 +153,7 @@ impl Cell {
 /// Names and values, one per line; empty values are left out.
 pub(crate) fn facts<'n>(facts: impl IntoIterator<Item = (&'n str, String)>) -> String {
     let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
-    let rows = known.map(|(name, value)| [name.into(), Cell::lines(&value)]);
+    let rows = known.map(|(name, value)| cells([&name, &Cell::lines(&value)]));
     // These lines need no header.
     table(["", ""], rows).split_once('\n').map(|(_, lines)| lines.to_owned()).unwrap_or_default()
 }
@@ -210,8 +226,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_end_without_blanks() {
-        let rows =
-            [["t1".into(), "".into(), "Ä\u{1b}b".into()], ["t10".into(), "x".into(), "".into()]];
+        let rows = [cells([&"t1", &"", &"Ä\u{1b}b"]), cells([&"t10", &"x", &""])];
         let text = anstream::adapter::strip_str(&table(["ID", "B", "C"], rows)).to_string();
         assert_eq!(text, "ID   B  C\nt1      Ä\u{fffd}b\nt10  x\n");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{Cell, sanitize, sanitize_lines, table};
+use super::output::{Cell, cells, sanitize, sanitize_lines, table};
 use super::{Context, Exit, Failure, Result, report};
 use crate::api::error::FieldMessage;
 use crate::api::prompt::{ListedPrompt, Prompt};
@@ -95,12 +95,8 @@ fn origin(context: &Context, file: Option<&Path>) -> String {
 fn row(context: &Context, one: &PromptEntry) -> [Cell; 4] {
     let told =
         if one.is_sound { one.told.as_str() } else { "invalid, see `banksman prompts lint`" };
-    [
-        one.name.as_str().into(),
-        origin(context, one.file.as_deref()).into(),
-        one.schema.unwrap_or_default().into(),
-        told.into(),
-    ]
+    let origin = origin(context, one.file.as_deref());
+    cells([&one.name, &origin, &one.schema.unwrap_or_default(), &told])
 }
 
 fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {

@@ -10,8 +10,10 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::decisions::show::verdicts;
-use super::output::{self, Cell, json_line, sanitize, sanitize_lines, section, table};
-use super::symbols::{first_line, format_cost, format_span, format_tokens, local, progress, style};
+use super::output::{self, cells, json_line, sanitize, sanitize_lines, section, table};
+use super::symbols::{
+    first_line, format_cost, format_span, format_tokens, local, progress, state_cell, style,
+};
 use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
@@ -144,13 +146,9 @@ fn child_table(context: &Context, mut children: Vec<Stored>) -> String {
         children.truncate(CHILDREN);
     }
     let row = |child: &Stored| {
-        let state = child.state();
-        [
-            context.out.symbols.symbol_cell(state.kind),
-            child.task.id.to_string().into(),
-            Cell { text: state.name.clone(), style: style(state.kind) },
-            child.task.title.as_str().into(),
-        ]
+        let (state, task) = (child.state(), &child.task);
+        let sign = context.out.symbols.symbol_cell(state.kind);
+        cells([&sign, &task.id, &state_cell(state), &task.title])
     };
     let more = match all - children.len() {
         0 => String::new(),
@@ -168,17 +166,17 @@ fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
             (None, None) => "running",
         };
         let took = run.ended_at.unwrap_or(now).since(run.started_at);
-        [
-            RunId { task, epoch: run.epoch }.to_string().into(),
-            run.worker.as_str().into(),
-            local(run.started_at).into(),
-            format_span(took).into(),
-            outcome.into(),
-            run.class.map_or("", FailureClass::as_str).into(),
-            format_tokens(run.tokens).into(),
-            format_cost(run.cost_micros).into(),
-            first_line(run.detail.as_deref().unwrap_or_default()).into(),
-        ]
+        cells([
+            &RunId { task, epoch: run.epoch },
+            &run.worker,
+            &local(run.started_at),
+            &format_span(took),
+            &outcome,
+            &run.class.map_or("", FailureClass::as_str),
+            &format_tokens(run.tokens),
+            &format_cost(run.cost_micros),
+            &first_line(run.detail.as_deref().unwrap_or_default()),
+        ])
     };
     let header =
         ["RUN", "WORKER", "STARTED", "TOOK", "OUTCOME", "CLASS", "TOKENS", "COST", "DETAIL"];

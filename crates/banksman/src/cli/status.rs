@@ -9,7 +9,7 @@ use banksman_core::lifecycle::StateKind;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
 
-use super::output::{Cell, sanitize, section, table};
+use super::output::{Cell, ToCell, cells, sanitize, section, table};
 use super::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_tokens, local, progress, style,
 };
@@ -72,11 +72,10 @@ fn states(symbols: Symbols, summary: &StatusSummary) -> String {
     let row = |count: StateCount| {
         let kind = StateKind::ALL.into_iter().find(|kind| kind.as_str() == count.kind);
         let sign = kind.map(|kind| symbols.symbol_cell(kind)).unwrap_or_default();
-        let state =
-            Cell { style: kind.map(style).unwrap_or_default(), ..count.state.as_str().into() };
+        let state = Cell { style: kind.map(style).unwrap_or_default(), ..count.state.to_cell() };
         let retrying = retrying.get(count.state.as_str());
         let note = retrying.map(|tasks| format!("{} {tasks} to retry", symbols.retrying()));
-        [sign, state, count.kind.into(), count.tasks.into(), note.unwrap_or_default().into()]
+        cells([&sign, &state, &count.kind, &count.tasks, &note.unwrap_or_default()])
     };
     let reviews = &summary.overview.ended_reviews;
     let shown = summary.overview.states.iter().map(|count| without(count, reviews));
@@ -158,19 +157,19 @@ fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
         let tokens = said.map(|said| format_tokens(said.input_tokens + said.output_tokens));
         let cost = said.and_then(|said| said.cost_micros).map(format_cost);
         let last = said.map(|said| first_line(&said.last)).filter(|last| !last.is_empty());
-        [
-            symbols.symbol_cell(StateKind::Working),
-            at_work.run.task.to_string().into(),
-            at_work.run.to_string().into(),
-            at_work.run.epoch.to_string().into(),
-            at_work.worker.as_str().into(),
-            at_work.node.clone().unwrap_or_default().into(),
-            said.map_or("", |said| stage(said.stage)).into(),
-            format_span(now.since(at_work.started_at)).into(),
-            tokens.unwrap_or_default().into(),
-            cost.unwrap_or_default().into(),
-            last.unwrap_or_else(|| first_line(&at_work.title)).into(),
-        ]
+        cells([
+            &symbols.symbol_cell(StateKind::Working),
+            &at_work.run.task,
+            &at_work.run,
+            &at_work.run.epoch,
+            &at_work.worker,
+            &at_work.node.as_deref().unwrap_or_default(),
+            &said.map_or("", |said| stage(said.stage)),
+            &format_span(now.since(at_work.started_at)),
+            &tokens.unwrap_or_default(),
+            &cost.unwrap_or_default(),
+            &last.unwrap_or_else(|| first_line(&at_work.title)),
+        ])
     };
     let header =
         ["", "TASK", "RUN", "TRY", "WORKER", "NODE", "STAGE", "FOR", "TOKENS", "COST", "ACTIVITY"];
@@ -180,12 +179,8 @@ fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
 /// Parent tasks, and the progress of their children.
 fn parents(parents: &[ParentProgress]) -> String {
     let row = |parent: &ParentProgress| {
-        [
-            parent.task.to_string().into(),
-            parent.state.as_str().into(),
-            progress(parent.progress).into(),
-            first_line(&parent.title).into(),
-        ]
+        let (children, title) = (progress(parent.progress), first_line(&parent.title));
+        cells([&parent.task, &parent.state, &children, &title])
     };
     section(["TASK", "STATE", "CHILDREN", "TITLE"], parents.iter().map(row))
 }
@@ -201,14 +196,8 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
         } else {
             format!("{}: {}", retry.outcome, first_line(&retry.error))
         };
-        [
-            symbols.retrying_cell(),
-            retry.task.to_string().into(),
-            when.into(),
-            retry.attempt.to_string().into(),
-            first_line(&retry.title).into(),
-            error.into(),
-        ]
+        let (sign, title) = (symbols.retrying_cell(), first_line(&retry.title));
+        cells([&sign, &retry.task, &when, &retry.attempt, &title, &error])
     };
     section(["", "TASK", "NEXT TRY", "ATTEMPT", "TITLE", "LAST ERROR"], retries.iter().map(row))
 }
@@ -216,15 +205,15 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
 fn asks(symbols: Symbols, asks: &[NeedsPerson], now: Instant) -> String {
     let row = |ask: &NeedsPerson| {
         let until = ask.until.map(|until| format_span(until.since(now))).unwrap_or_default();
-        [
-            symbols.symbol_cell(StateKind::Waiting),
-            ask.task.to_string().into(),
-            ask.state.as_str().into(),
-            format_span(now.since(ask.since)).into(),
-            until.into(),
-            first_line(&ask.title).into(),
-            first_line(&ask.what).into(),
-        ]
+        cells([
+            &symbols.symbol_cell(StateKind::Waiting),
+            &ask.task,
+            &ask.state,
+            &format_span(now.since(ask.since)),
+            &until,
+            &first_line(&ask.title),
+            &first_line(&ask.what),
+        ])
     };
     section(["", "TASK", "STATE", "FOR", "LEFT", "TITLE", "NEEDS YOU"], asks.iter().map(row))
 }

@@ -4,11 +4,11 @@
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
-use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::{State, StateKind};
 use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
-use super::output::Cell;
+use super::output::{Cell, ToCell};
 use crate::store::query::Progress;
 
 /// Which characters the terminal can show.
@@ -57,6 +57,11 @@ impl Symbols {
     pub(crate) fn retrying_cell(self) -> Cell {
         Cell { text: self.retrying().to_owned(), style: style(StateKind::Blocked) }
     }
+}
+
+/// The name of a state in the colour of its kind.
+pub(crate) fn state_cell(state: &State) -> Cell {
+    Cell { style: style(state.kind), ..state.name.to_cell() }
 }
 
 pub(crate) fn style(kind: StateKind) -> Style {

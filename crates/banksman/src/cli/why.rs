@@ -3,7 +3,7 @@
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::output::{Cell, sanitize, table};
+use super::output::{Cell, cells, sanitize, table};
 use super::symbols::local;
 use super::{Context, Exit, Result, hints};
 use crate::api::task::Why;
@@ -37,12 +37,8 @@ fn text(why: &why::Explanation) -> String {
     if !why.waiting_for.is_empty() {
         let row = |waiting: &why::WaitReason| {
             let until = waiting.until.map(local).unwrap_or_default();
-            [
-                waiting.kind.into(),
-                until.into(),
-                waiting.who.clone().unwrap_or_default().into(),
-                Cell::lines(&waiting.detail),
-            ]
+            let who = waiting.who.as_deref().unwrap_or_default();
+            cells([&waiting.kind, &until, &who, &Cell::lines(&waiting.detail)])
         };
         text.push_str(&table(
             ["WAITS FOR", "UNTIL", "WHO", "WHAT"],

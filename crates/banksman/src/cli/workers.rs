@@ -6,7 +6,7 @@ use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 use clap::Args;
 
-use super::output::table;
+use super::output::{cells, table};
 use super::symbols::{local, rough_span};
 use super::{Context, Exit, Failure, Result};
 use crate::api;
@@ -104,16 +104,16 @@ fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
         let seen = if is_gone(node, now) { "gone" } else { "live" };
         let busy = format!("{} of {}", running_count(node, worker, runs), worker.max_concurrent);
         let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
-        [
-            (&worker.name).into(),
-            (&node.name).into(),
-            seen.into(),
-            busy.into(),
-            worker.cost.into(),
-            worker.speed.into(),
-            (&worker.account).into(),
-            capabilities.join(" ").into(),
-        ]
+        cells([
+            &worker.name,
+            &node.name,
+            &seen,
+            &busy,
+            &worker.cost,
+            &worker.speed,
+            &worker.account,
+            &capabilities.join(" "),
+        ])
     };
     let rows =
         nodes.iter().flat_map(|node| node.workers.iter().map(move |worker| row(node, worker)));
@@ -151,7 +151,7 @@ fn paused(accounts: &[(String, AccountRow)], now: Instant) -> String {
             None if row.probing => "one trial run first".to_owned(),
             None => "in use".to_owned(),
         };
-        [name.as_str().into(), state.into(), row.reason.as_str().into()]
+        cells([name, &state, &row.reason])
     };
     table(["ACCOUNT", "STATE", "LAST REASON"], accounts.iter().map(row))
 }

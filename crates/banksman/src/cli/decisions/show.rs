@@ -15,7 +15,7 @@ use super::mark;
 use crate::api::Sorted;
 use crate::api::decision::{self, Question};
 use crate::cli::arguments::ActorArgs;
-use crate::cli::output::{self, sanitize, sanitize_lines, section};
+use crate::cli::output::{self, cells, sanitize, sanitize_lines, section};
 use crate::cli::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_usage, local,
 };
@@ -195,15 +195,15 @@ fn cost(spent: Spent) -> String {
 fn runs(question: &DecisionDetail, now: Instant) -> String {
     let task = question.detail.stored.task.id;
     let row = |run: &PastRun| {
-        [
-            RunId { task, epoch: run.epoch }.to_string().into(),
-            run.worker.as_str().into(),
-            format_span(run.ended_at.unwrap_or(now).since(run.started_at)).into(),
-            run.outcome.clone().unwrap_or_default().into(),
-            run.level.map_or("", ProofLevel::as_str).into(),
-            format_cost(run.cost_micros).into(),
-            first_line(run.detail.as_deref().unwrap_or_default()).into(),
-        ]
+        cells([
+            &RunId { task, epoch: run.epoch },
+            &run.worker,
+            &format_span(run.ended_at.unwrap_or(now).since(run.started_at)),
+            &run.outcome.as_deref().unwrap_or_default(),
+            &run.level.map_or("", ProofLevel::as_str),
+            &format_cost(run.cost_micros),
+            &first_line(run.detail.as_deref().unwrap_or_default()),
+        ])
     };
     let last = &question.runs[question.runs.len().saturating_sub(RUNS)..];
     section(["RUN", "WORKER", "TOOK", "OUTCOME", "PROOF", "COST", "DETAIL"], last.iter().map(row))
@@ -219,7 +219,7 @@ fn offers(symbols: Symbols, offers: &[Offer]) -> String {
             (false, false) => format!("not available now: {}", messages.join("; ")),
         };
         let to = format!("{} {}", symbols.arrow(), offer.to);
-        [offer.action.as_str().into(), to.into(), missing.into()]
+        cells([&offer.action, &to, &missing])
     };
     section(["ACTION", "LEADS TO", ""], offers.iter().map(row))
 }

@@ -4,8 +4,8 @@ use banksman_core::lifecycle::{Counter, Lifecycle, Since, State, Transition};
 use clap::Args;
 
 use crate::api::lifecycle::{Lifecycle as LifecycleDocument, SettingValue};
-use crate::cli::output::{Cell, sanitize, section};
-use crate::cli::symbols::style;
+use crate::cli::output::{cells, sanitize, section};
+use crate::cli::symbols::state_cell;
 use crate::cli::{Context, Exit, Result};
 
 /// Show a lifecycle: its states, transitions, roles, fields and settings
@@ -48,16 +48,8 @@ fn states(context: &Context, lifecycle: &Lifecycle) -> String {
         let does = state.does.as_ref().map_or("", |does| does.activity.as_str());
         let required: Vec<&str> =
             state.requires.iter().map(|requirement| requirement.field.as_str()).collect();
-        let name = Cell { style: style(state.kind), ..state.name.as_str().into() };
-        let sign = context.out.symbols.symbol_cell(state.kind);
-        [
-            sign,
-            name,
-            state.kind.as_str().into(),
-            does.into(),
-            required.join(", ").into(),
-            state.about.as_str().into(),
-        ]
+        let (sign, name) = (context.out.symbols.symbol_cell(state.kind), state_cell(state));
+        cells([&sign, &name, &state.kind, &does, &required.join(", "), &state.about])
     };
     section(["", "STATE", "KIND", "DOES", "NEEDS", "ABOUT"], lifecycle.states.iter().map(row))
 }
@@ -65,14 +57,8 @@ fn states(context: &Context, lifecycle: &Lifecycle) -> String {
 fn moves(lifecycle: &Lifecycle) -> String {
     let row = |row: &Transition| {
         let roles: Vec<&str> = row.roles.iter().map(|role| lifecycle.role_name(*role)).collect();
-        let from = lifecycle.state(row.from).name.as_str();
-        [
-            from.into(),
-            lifecycle.target_name(row.to).into(),
-            row.trigger.as_str().into(),
-            roles.join(", ").into(),
-            when(row).into(),
-        ]
+        let (from, to) = (&lifecycle.state(row.from).name, lifecycle.target_name(row.to));
+        cells([from, &to, &row.trigger, &roles.join(", "), &when(row)])
     };
     section(["FROM", "TO", "TRIGGER", "ROLES", "WHEN"], lifecycle.transitions.iter().map(row))
 }
@@ -96,18 +82,18 @@ fn counters(lifecycle: &Lifecycle) -> String {
     let row = |counter: &Counter| {
         let limit = counter.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let then = counter.then.map_or("", |id| lifecycle.state(id).name.as_str());
-        [(&counter.name).into(), limit.into(), then.into()]
+        cells([&counter.name, &limit, &then])
     };
     section(["COUNTER", "LIMIT", "THEN"], lifecycle.counters.iter().map(row))
 }
 
 fn fields(lifecycle: &Lifecycle) -> String {
     let fields = lifecycle.fields.iter();
-    section(["FIELD", "HOLDS"], fields.map(|(name, it)| [name.into(), it.kind.describe().into()]))
+    section(["FIELD", "HOLDS"], fields.map(|(name, it)| cells([name, &it.kind.describe()])))
 }
 
 fn settings(lifecycle: &Lifecycle) -> String {
-    let settings = lifecycle.settings.iter().map(|(name, setting)| (name, &setting.value));
-    let row = |(name, value)| [Cell::from(name), SettingValue::from(value).into()];
-    section(["SETTING", "VALUE"], settings.map(row))
+    let settings = lifecycle.settings.iter();
+    let rows = settings.map(|(name, setting)| cells([name, &SettingValue::from(&setting.value)]));
+    section(["SETTING", "VALUE"], rows)
 }

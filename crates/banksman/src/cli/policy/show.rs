@@ -10,7 +10,7 @@ use super::ActionArgs;
 use crate::api::error::FieldMessage;
 use crate::api::policy::Classified;
 use crate::api::{Checked, Sorted};
-use crate::cli::output::{sanitize, sanitize_lines, table};
+use crate::cli::output::{cells, sanitize, sanitize_lines, table};
 use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::ops::error_report::Code;
 
@@ -68,14 +68,7 @@ pub(super) fn policy_here(context: &Context) -> Result<Policy> {
 
 fn listed(policy: &Policy) -> String {
     let row = |rule: &policy::Rule| {
-        [
-            rule.class.as_str().into(),
-            rule.about.as_str().into(),
-            rule.name.clone().into(),
-            rule.pattern.clone().into(),
-            rule.why.clone().into(),
-            rule.place.clone().into(),
-        ]
+        cells([&rule.class, &rule.about, &rule.name, &rule.pattern, &rule.why, &rule.place])
     };
     let ranks = Rank::ALL.map(|rank| {
         let from =

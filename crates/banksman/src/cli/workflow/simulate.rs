@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::ParamArgs;
 use crate::api::workflow::Simulation;
-use crate::cli::output::{Cell, sanitize, table};
+use crate::cli::output::{cells, sanitize, table};
 use crate::cli::symbols::{counted, format_cost, format_span};
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::ops::Session;
@@ -111,17 +111,14 @@ fn totals(simulated: &Simulated) -> String {
         let known = cost.filter(|cost| cost.known > 0);
         let dollars = known.map(|cost| format_cost(cost.micros)).filter(|text| !text.is_empty());
         let time = known.map(|cost| format_span(Span(cost.seconds.saturating_mul(1_000))));
-        [time, dollars].map(|text| text.unwrap_or_else(|| "?".to_owned()).into())
+        [time, dollars].map(|text| text.unwrap_or_else(|| "?".to_owned()))
     };
-    let row =
-        |name: &str, [runs, reviews, asked, rounds]: [Cell; 4], [time, dollars]: [Cell; 2]| {
-            [name.into(), runs, reviews, asked, rounds, time, dollars]
-        };
-    let walked = [walk.runs, walk.reviews, walk.person, walk.longest].map(Cell::from);
-    let most = [worst.runs.into(), worst.reviews.into(), Cell::default(), Cell::default()];
+    let ([time, dollars], [most_time, most_dollars]) =
+        (cost(estimate.walk), cost(Some(estimate.worst)));
+    let (asked, rounds) = (walk.person, walk.longest);
     let rows = [
-        row("this run", walked, cost(estimate.walk)),
-        row("worst case", most, cost(Some(estimate.worst))),
+        cells([&"this run", &walk.runs, &walk.reviews, &asked, &rounds, &time, &dollars]),
+        cells([&"worst case", &worst.runs, &worst.reviews, &"", &"", &most_time, &most_dollars]),
     ];
     table(["", "RUNS", "REVIEWS", "ASKED", "ROUNDS", "WORK", "COST"], rows)
 }

@@ -7,8 +7,8 @@ use clap::Args;
 use super::{WhichArgs, project_here, standing};
 use crate::api;
 use crate::api::workflow::{ListedWorkflow, Workflow};
-use crate::cli::output::{Cell, sanitize, table};
-use crate::cli::symbols::{first_line, format_cost, local, local_time, style};
+use crate::cli::output::{cells, sanitize, table};
+use crate::cli::symbols::{first_line, format_cost, local, local_time, state_cell};
 use crate::cli::{Context, Exit, Result};
 use crate::ops::Session;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
@@ -69,14 +69,9 @@ fn all(context: &Context, session: &Session) -> Result<Exit> {
     let project = project_here(context, session)?;
     let found = workflows::recent(session, project.as_deref())?;
     let row = |stored: &Stored| {
-        let state = stored.state();
-        [
-            stored.task.id.to_string().into(),
-            stored.text(Field::Workflow).unwrap_or_default().into(),
-            Cell { style: style(state.kind), ..state.name.as_str().into() },
-            local(stored.task.created_at).into(),
-            stored.task.title.as_str().into(),
-        ]
+        let (task, state) = (&stored.task, state_cell(stored.state()));
+        let name = stored.text(Field::Workflow).unwrap_or_default();
+        cells([&task.id, &name, &state, &local(task.created_at), &task.title])
     };
     context.out.answer(
         || api::list("workflows", found.iter().map(ListedWorkflow::new)),
@@ -128,15 +123,15 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
             }
             (false, None) => Some(reviews.join("; ")),
         };
-        [
-            symbols.symbol_cell(state.kind),
-            stored.task.id.to_string().into(),
-            stored.task.title.as_str().into(),
-            Cell { style: style(state.kind), ..state.name.as_str().into() },
-            stored.task.spent.runs.to_string().into(),
-            failures(stored).to_string().into(),
-            first_line(&why.unwrap_or_default()).into(),
-        ]
+        cells([
+            &symbols.symbol_cell(state.kind),
+            &stored.task.id,
+            &stored.task.title,
+            &state_cell(state),
+            &stored.task.spent.runs,
+            &failures(stored),
+            &first_line(&why.unwrap_or_default()),
+        ])
     };
     let (shown_steps, folded) = match extent {
         Extent::Folded if standing.steps.len() > ROWS => fold(&standing.steps),
