@@ -136,12 +136,10 @@ fn lint(context: &Context, _: &LintArgs) -> Result<Exit> {
         format!("{}\n", sanitize(&text))
     };
     let text = || found.iter().map(line).collect();
-    if found.is_empty() {
-        return context.out.answer(|| Checked::new(Vec::new()), text);
-    }
     let error = |PromptFinding { path, problem }: &PromptFinding| {
         FieldMessage::in_template(context.below_root(path), problem)
     };
     let errors = found.iter().map(error).collect();
-    report::findings(&context.out, Code::InvalidPrompt, errors, text)
+    let checked = || Checked::new(Vec::new());
+    report::findings(&context.out, Code::InvalidPrompt, errors, checked, text)
 }

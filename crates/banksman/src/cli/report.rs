@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
 use super::{Exit, Failure, Output, Result};
+use crate::api::Checked;
 use crate::api::error::{ErrorDocument, FieldMessage};
 use crate::ops::error_report::{Code, ErrorReport};
 
@@ -32,13 +33,17 @@ pub(crate) fn report(failure: &Failure, out: Output) -> Exit {
     problem.code.into()
 }
 
-/// Prints what a check of files has found: the document of a failure, or a text for people.
+/// Prints what a check of files has found. Errors are printed as the document of a failure.
 pub(super) fn findings(
     out: &Output,
     code: Code,
     errors: Vec<FieldMessage>,
+    checked: impl FnOnce() -> Checked,
     text: impl FnOnce() -> String,
 ) -> Result<Exit> {
+    if errors.is_empty() {
+        return out.answer(checked, text);
+    }
     let document = || format!("{}\n", json_line(&ErrorDocument::of_findings(code, errors)));
     out.text(&if out.json { document() } else { text() })?;
     Ok(Exit::Findings)

@@ -46,11 +46,8 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     let text = || linted.iter().filter_map(text).collect();
     let found = linted.iter().filter_map(|(_, problems)| problems.as_deref());
     let errors: Vec<FieldMessage> = found.flat_map(FieldMessage::of_file).collect();
-    if !errors.is_empty() {
-        return report::findings(&context.out, Code::InvalidLifecycle, errors, text);
-    }
-    let checked = linted.iter().map(|(name, _)| name.clone()).collect();
-    context.out.answer(|| Checked::new(checked), text)
+    let checked = || Checked::new(linted.iter().map(|(name, _)| name.clone()).collect());
+    report::findings(&context.out, Code::InvalidLifecycle, errors, checked, text)
 }
 
 fn lint(library: &Library, name: String) -> Result<Linted> {

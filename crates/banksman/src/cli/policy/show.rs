@@ -94,13 +94,10 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit> {
             policy::read(&text, &file.display().to_string()).err().map(|problems| *problems)
         }
     };
-    let Some(problems) = problems else {
-        let checked = vec![path.display().to_string()];
-        return context.out.answer(|| Checked::new(checked), String::new);
-    };
-    let text = || sanitize_lines(&problems.to_string());
-    let errors = FieldMessage::of_file(&problems);
-    report::findings(&context.out, Code::InvalidPolicy, errors, text)
+    let errors = problems.as_ref().map(FieldMessage::of_file).unwrap_or_default();
+    let checked = || Checked::new(vec![path.display().to_string()]);
+    let text = || problems.iter().map(|problems| sanitize_lines(&problems.to_string())).collect();
+    report::findings(&context.out, Code::InvalidPolicy, errors, checked, text)
 }
 
 pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit> {

@@ -62,13 +62,12 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     if args.strict {
         errors.extend(warnings.iter().cloned());
     }
-    let exit = if errors.is_empty() {
+    let checked = || {
         let checked = linted.iter().map(|linted| linted.path.display().to_string()).collect();
         let stand_ins = linted.iter().flat_map(|linted| linted.stand_ins.clone()).collect();
-        context.out.answer(|| Checked { stand_ins, warnings, ..Checked::new(checked) }, text)?
-    } else {
-        report::findings(&context.out, Code::InvalidWorkflow, errors, text)?
+        Checked { stand_ins, warnings, ..Checked::new(checked) }
     };
+    let exit = report::findings(&context.out, Code::InvalidWorkflow, errors, checked, text)?;
     for one in &linted {
         for name in &one.stand_ins {
             let path = one.path.display();
