@@ -286,20 +286,13 @@ fn delivered(
     Ok(())
 }
 
-/// Why `drive` returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DriveEnd {
-    Enough,
-    /// A signal told it to stop.
-    Stopped,
-}
-
-/// Works as `up` does until `is_enough` holds. If an `up` is already running, it only watches.
+/// Works as `up` does until `is_enough` holds or a signal stops it. If an `up` is already running,
+/// it only watches.
 pub(super) fn drive(
     context: &Context,
     session: &Session,
     mut is_enough: impl FnMut() -> Result<bool>,
-) -> Result<DriveEnd> {
+) -> Result<()> {
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let only = match lock_home(&runtime.engine_config.agents.home) {
         Ok(lock) => Some(lock),
@@ -324,10 +317,12 @@ pub(super) fn drive(
             None => MAX_SLEEP,
         };
         if is_enough()? {
-            return Ok(DriveEnd::Enough);
+            return Ok(());
         }
         if waker.wait(sleep) == WakeReason::Stop {
-            return Ok(DriveEnd::Stopped);
+            let how = "`banksman up` resumes the workflow";
+            context.out.say(&format!("stopped; running agents continue, and {how}"));
+            return Ok(());
         }
     }
 }

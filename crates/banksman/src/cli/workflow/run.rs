@@ -16,7 +16,7 @@ use crate::api;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize;
 use crate::cli::symbols::{counted, first_line, local_time};
-use crate::cli::up::{DriveEnd, drive, follow_up};
+use crate::cli::up::{drive, follow_up};
 use crate::cli::{Context, Exit, Result};
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
@@ -134,7 +134,7 @@ fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
 fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Result<()> {
     let mut log = ProgressLog::default();
     let mut known: Vec<BTreeMap<TaskId, Stored>> = vec![BTreeMap::new(); ids.len()];
-    let end = drive(context, session, || {
+    drive(context, session, || {
         let mut moving = false;
         for (id, steps) in ids.iter().zip(&mut known) {
             let parent = tasks::find(session, *id)?;
@@ -143,14 +143,7 @@ fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Resu
             moving |= is_moving(&parent, steps);
         }
         Ok(!moving)
-    })?;
-    match end {
-        DriveEnd::Enough => {}
-        DriveEnd::Stopped => context
-            .out
-            .say("stopped; running agents continue, and `banksman up` resumes the workflow"),
-    }
-    Ok(())
+    })
 }
 
 /// Whether something will happen without a person.
