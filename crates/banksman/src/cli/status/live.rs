@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant as Moment};
 
+use anstream::adapter::strip_str;
 use anstyle::Style;
 use rustix::termios::tcgetwinsize;
 
@@ -83,15 +84,11 @@ fn frame(text: &str, (rows, columns): (usize, usize)) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let room = rows.saturating_sub(1).max(1);
     let dim = Style::new().dimmed();
-    let mut frame = String::new();
-    for line in lines.iter().take(room) {
-        frame.push_str(&cut(line, columns));
-        frame.push_str("\x1b[K\r\n");
-    }
+    let shown: String = lines.iter().take(room).map(|line| cut(line, columns) + "\n").collect();
     let hidden = lines.len().saturating_sub(room);
     let more = if hidden > 0 { format!("{hidden} more lines; ") } else { String::new() };
     let foot = cut(&format!("{more}q quits"), columns);
-    frame + &format!("{dim}{foot}{dim:#}\x1b[K\x1b[J")
+    shown + &format!("{dim}{foot}{dim:#}")
 }
 
 /// The first characters of a line; escape sequences take no room.
@@ -117,25 +114,9 @@ fn cut(line: &str, columns: usize) -> String {
 fn draw(context: &Context, frame: &str) -> Result<()> {
     let is_plain = context.out.color == anstream::ColorChoice::Never
         || anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never;
-    let frame = if is_plain { without_colours(frame) } else { frame.to_owned() };
-    say(&format!("\x1b[H{frame}"))
-}
-
-/// Removes colours; cursor movements stay.
-fn without_colours(frame: &str) -> String {
-    let mut plain = String::with_capacity(frame.len());
-    let mut parts = frame.split("\x1b[");
-    plain.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        let end = part.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(part.len());
-        if part[end..].starts_with('m') {
-            plain.push_str(&part[end + 1..]);
-        } else {
-            plain.push_str("\x1b[");
-            plain.push_str(part);
-        }
-    }
-    plain
+    let frame = if is_plain { strip_str(frame).to_string() } else { frame.to_owned() };
+    // Each line clears the rest of its old one, and the last line everything below.
+    say(&format!("\x1b[H{}\x1b[K\x1b[J", frame.replace('\n', "\x1b[K\r\n")))
 }
 
 fn size() -> (usize, usize) {
@@ -175,8 +156,7 @@ mod tests {
     fn a_frame_fits_its_terminal() {
         let text = "\x1b[34mäbc\x1b[0mdef\nsecond\nthird\n";
         let frame = frame(text, (3, 4));
-        let plain = without_colours(&frame);
-        assert_eq!(plain, "äbcd\x1b[K\r\nseco\x1b[K\r\n1 mo\x1b[K\x1b[J");
+        assert_eq!(strip_str(&frame).to_string(), "äbcd\nseco\n1 mo");
         assert!(frame.starts_with("\x1b[34mäbc\x1b[0md"), "{frame:?}");
     }
 }
