@@ -102,7 +102,14 @@ fn create(context: &Context, args: &BoundsArgs) -> Result<Exit> {
 }
 
 fn set(context: &Context, args: &BoundsArgs) -> Result<Exit> {
-    change(context, &args.batch.name, args.change())
+    let budget = BudgetChange {
+        runs: args.runs.unwrap_or_default(),
+        tokens: args.tokens.unwrap_or_default(),
+        cost_micros: args.cost.unwrap_or_default(),
+        time: args.time.unwrap_or_default(),
+    };
+    let wanted = BatchChange { concurrency: args.concurrency, paused: None, budget };
+    change(context, &args.batch.name, wanted)
 }
 
 fn pause(context: &Context, args: &NameArgs) -> Result<Exit> {
@@ -112,18 +119,6 @@ fn pause(context: &Context, args: &NameArgs) -> Result<Exit> {
 fn resume(context: &Context, args: &NameArgs) -> Result<Exit> {
     let batch = capacity::resume_batch(&context.session()?, &args.name, context.now)?;
     print(context, &args.name, batch.as_ref())
-}
-
-impl BoundsArgs {
-    fn change(&self) -> BatchChange {
-        let budget = BudgetChange {
-            runs: self.runs.unwrap_or_default(),
-            tokens: self.tokens.unwrap_or_default(),
-            cost_micros: self.cost.unwrap_or_default(),
-            time: self.time.unwrap_or_default(),
-        };
-        BatchChange { concurrency: self.concurrency, paused: None, budget }
-    }
 }
 
 /// Accepts the same names as `add --batch`.

@@ -129,10 +129,9 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
 fn new_folder(wanted: Option<&Path>) -> Result<PathBuf> {
     let named = || std::env::temp_dir().join(format!("banksman-demo-{:x}", clock::nonce()));
     let folder = wanted.map_or_else(named, Path::to_owned);
-    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/")))
-        .map_err(Failure::file("create", &folder))?;
-    fs::create_dir(&folder).map_err(Failure::file("create", &folder))?;
-    fs::canonicalize(&folder).map_err(Failure::file("create", &folder))
+    let failed = Failure::file("create", &folder);
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    fs::create_dir(&folder).and_then(|()| fs::canonicalize(&folder)).map_err(failed)
 }
 
 /// Writes the repository, its lifecycle and the scripted agent.
@@ -153,9 +152,8 @@ fn create_files(folder: &Path) -> Result<PathBuf> {
     ];
     fs::create_dir_all(folder.join("attempts")).map_err(Failure::file("create", folder))?;
     for (path, text) in files {
-        fs::create_dir_all(path.parent().unwrap_or(folder))
-            .map_err(Failure::file("create", &path))?;
-        fs::write(&path, text).map_err(Failure::file("create", &path))?;
+        let created = fs::create_dir_all(path.parent().unwrap_or(folder));
+        created.and_then(|()| fs::write(&path, text)).map_err(Failure::file("create", &path))?;
     }
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
     let created =
