@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Sorted;
 use super::changes::Notice;
-use crate::ops::runs::{AgentEvent, RunLocation, WindowHost};
+use crate::ops::runs::{AgentEvent, AgentUsage, RunLocation, WindowHost};
 use crate::ops::shutdown::{JobId, StoppedJobs};
 use crate::store::runs::PastRun;
 
@@ -82,16 +82,40 @@ impl<'a> LogLine<'a> {
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub enum LogEvent<'a> {
-    OfAgent(&'a AgentEvent),
-    OfRun(RunEvent<'a>),
-}
-
+/// What the agent did, what it reported, or how its run ended.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum RunEvent<'a> {
+pub enum LogEvent<'a> {
+    Session {
+        id: &'a str,
+    },
+    Text {
+        text: &'a str,
+    },
+    Tool {
+        name: &'a str,
+        detail: &'a str,
+    },
+    ToolResult {
+        ok: bool,
+        detail: &'a str,
+    },
+    Note {
+        text: &'a str,
+    },
+    /// So far, in the whole run.
+    Spent {
+        input_tokens: i64,
+        output_tokens: i64,
+        cost_micros: Option<i64>,
+    },
+    Hopeless {
+        reason: &'a str,
+    },
+    Ended {
+        ok: bool,
+        text: &'a str,
+    },
     Report {
         report: &'a AgentReport,
     },
@@ -111,7 +135,25 @@ pub enum RunEvent<'a> {
     },
 }
 
-impl<'a> RunEvent<'a> {
+impl<'a> From<&'a AgentEvent> for LogEvent<'a> {
+    fn from(seen: &'a AgentEvent) -> Self {
+        match seen {
+            AgentEvent::Session { id } => Self::Session { id },
+            AgentEvent::Text { text } => Self::Text { text },
+            AgentEvent::Tool { name, detail, .. } => Self::Tool { name, detail },
+            AgentEvent::ToolResult { ok, detail, .. } => Self::ToolResult { ok: *ok, detail },
+            AgentEvent::Note { text } => Self::Note { text },
+            AgentEvent::Spent(AgentUsage { input_tokens, output_tokens, cost_micros }) => {
+                let (input_tokens, output_tokens) = (*input_tokens, *output_tokens);
+                Self::Spent { input_tokens, output_tokens, cost_micros: *cost_micros }
+            }
+            AgentEvent::Hopeless { reason } => Self::Hopeless { reason },
+            AgentEvent::Ended { ok, text } => Self::Ended { ok: *ok, text },
+        }
+    }
+}
+
+impl<'a> LogEvent<'a> {
     #[must_use]
     pub fn end(receipt: Option<&'a Receipt>, judged: &'a PastRun) -> Self {
         Self::End {

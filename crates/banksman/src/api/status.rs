@@ -6,7 +6,7 @@ use super::Sorted;
 use super::batch::Batch;
 use super::task::ChildProgress;
 use crate::ops::status::{
-    ActiveRun, DiskUse, KeeperStatus, NeedsPerson, ParentProgress, PendingRetry, Stage, StatusPage,
+    ActiveRun, DiskUse, KeeperStatus, NeedsPerson, ParentProgress, PendingRetry, StatusPage,
     StatusSummary,
 };
 use crate::store::accounts::AccountRow;
@@ -48,7 +48,7 @@ documents! {
         cost_micros: Option<i64> = status.cost_micros,
         last: &'a str = &status.last,
         last_output_at: Option<Instant> = status.last_output_at,
-        stage: Stage = status.stage,
+        stage: &'static str = status.stage.as_str(),
         tokens: i64 = status.input_tokens + status.output_tokens,
     }
 

@@ -17,7 +17,7 @@ use crate::exec::keeper::JobFolder;
 use crate::exec::site::LocalSite;
 use crate::store::runs::PastRun;
 
-pub use crate::exec::agent::AgentEvent;
+pub use crate::exec::agent::{AgentEvent, AgentUsage};
 pub use crate::exec::window::WindowHost;
 pub use follow::follow;
 pub use location::RunLocation;

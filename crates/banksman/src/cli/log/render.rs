@@ -6,7 +6,7 @@ use banksman_core::machine::Driver;
 use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
 
-use crate::api::run::{LogEvent, LogLine, RunEvent};
+use crate::api::run::{LogEvent, LogLine};
 use crate::cli::output::{json_line, sanitize, sanitize_lines};
 use crate::cli::symbols::{Symbols, counted, format_span, format_usage, local, local_time};
 use crate::ops::runs::AgentEvent;
@@ -66,7 +66,7 @@ impl LogFormat {
     /// None for events that are only useful to programs.
     pub(super) fn event(&self, seen: &AgentEvent) -> Option<String> {
         if self.json {
-            return Some(self.document(LogEvent::OfAgent(seen)));
+            return Some(self.document(seen.into()));
         }
         let (word, text) = match seen {
             AgentEvent::Session { id } => ("session", id.clone()),
@@ -86,7 +86,7 @@ impl LogFormat {
     /// A report that the agent sent with its tools.
     pub(super) fn report(&self, report: &AgentReport) -> String {
         if self.json {
-            return self.document(LogEvent::OfRun(RunEvent::Report { report }));
+            return self.document(LogEvent::Report { report });
         }
         match report {
             AgentReport::Progress { step, blockers, .. } if blockers.is_empty() => {
@@ -105,14 +105,14 @@ impl LogFormat {
     /// A line of standard error.
     pub(super) fn error_line(&self, line: &str) -> String {
         if self.json {
-            return self.document(LogEvent::OfRun(RunEvent::Stderr { text: line }));
+            return self.document(LogEvent::Stderr { text: line });
         }
         format!("{}{}\n", self.time(), sanitize(line))
     }
 
     pub(super) fn gap(&self) -> String {
         if self.json {
-            return self.document(LogEvent::OfRun(RunEvent::Gap));
+            return self.document(LogEvent::Gap);
         }
         self.line("note", "part of the log is missing: the output exceeded the limit")
     }
@@ -141,7 +141,7 @@ impl LogFormat {
     /// How the run ended: what the keeper found, and how Banksman judged it.
     pub(super) fn end(&self, receipt: Option<&Receipt>, judged: &PastRun) -> String {
         if self.json {
-            return self.document(LogEvent::OfRun(RunEvent::end(receipt, judged)));
+            return self.document(LogEvent::end(receipt, judged));
         }
         let mut text = String::from("\n");
         let mut fact = |name: &str, value: &str| {

@@ -157,8 +157,7 @@ pub struct Launch {
 }
 
 /// The meaning of a line of the stream, for people who watch and for the limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
     Session {
         id: String,
@@ -170,16 +169,13 @@ pub enum AgentEvent {
         name: String,
         detail: String,
         /// The id that its result refers to; empty where the agent gives none.
-        #[serde(skip)]
         id: String,
-        #[serde(skip)]
         actions: Vec<Action>,
     },
     ToolResult {
         ok: bool,
         detail: String,
         /// The id of the call; empty where the agent reports none.
-        #[serde(skip)]
         id: String,
     },
     /// A message from the agent program: a retry, a warning.

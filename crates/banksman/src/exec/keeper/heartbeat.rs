@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant as Moment};
 
+use banksman_core::closed::closed;
 use banksman_core::time::Instant;
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +13,18 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How much is shown of the last event.
 pub(super) const SHOWN_BYTES: usize = 500;
 
-/// The current stage of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    #[default]
-    Prepare,
-    Agent,
-    Evidence,
-    Evaluate,
-    Merge,
-    CleanUp,
+closed! {
+    /// The current stage of a job.
+    #[derive(Default)]
+    pub enum Stage {
+        #[default]
+        Prepare = "prepare",
+        Agent = "agent",
+        Evidence = "evidence",
+        Evaluate = "evaluate",
+        Merge = "merge",
+        CleanUp = "clean_up",
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

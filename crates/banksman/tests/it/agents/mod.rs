@@ -17,6 +17,7 @@ mod stream;
 use std::fs;
 use std::path::PathBuf;
 
+use banksman::api::run::LogEvent;
 use banksman::exec::agent::{self, AgentEvent, AgentKind, AgentUsage};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{ProcessExit, StreamSummary};
@@ -48,7 +49,7 @@ impl Read {
 
     /// What people who watch see, an event a line.
     fn log(&self) -> String {
-        let line = |seen: &AgentEvent| serde_json::to_string(seen).unwrap();
+        let line = |seen: &AgentEvent| serde_json::to_string(&LogEvent::from(seen)).unwrap();
         self.seen.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
