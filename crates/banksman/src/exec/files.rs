@@ -61,6 +61,15 @@ pub(in crate::exec) fn sync_folder(path: &Path) -> Result<(), FileError> {
     File::open(path).and_then(|folder| folder.sync_all()).at("sync", path)
 }
 
+/// None where the file does not exist.
+pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The entries of a folder; none if it does not exist.
 pub(in crate::exec) fn entries(
     folder: &Path,

@@ -13,7 +13,7 @@ use banksman_core::lifecycle::problem::{Problems, suggestion};
 use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
-use crate::exec::files::read_at_most;
+use crate::exec::files::{if_exists, read_at_most};
 use crate::store::Definition;
 
 #[derive(Debug, thiserror::Error)]
@@ -78,24 +78,8 @@ impl Library {
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, LibraryError> {
-        let Some(folder) = &self.folder else {
-            return Ok(Vec::new());
-        };
-        let failed = |source| LibraryError::Read { path: folder.clone(), source };
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut files = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
-                files.push(path);
-            }
-        }
-        files.sort();
-        Ok(files)
+        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
+        yaml_files(folder).map_err(|source| LibraryError::Read { path: folder.clone(), source })
     }
 
     /// The text of a lifecycle and where it is from.
@@ -171,6 +155,17 @@ impl Library {
             .map_err(|problems| LibraryError::Unsound(Box::new(problems)))?;
         Ok(Definition { lifecycle: Arc::new(lifecycle), source, overrides })
     }
+}
+
+/// The YAML files of a folder by name; none if there is no such folder.
+pub(super) fn yaml_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_yaml =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let entries = if_exists(fs::read_dir(folder))?.into_iter().flatten();
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut files: Vec<PathBuf> = paths.into_iter().filter(is_yaml).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// A lifecycle's file with the fragments that it includes: those in `fragments/` beside it, and those

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use super::OpsError;
 use super::principal::{Operation, Principal, RunCaller};
 use crate::config::EnvVars;
+use crate::exec::files::if_exists;
 use crate::exec::keeper::{FileError, JobFolder};
 
 /// One [`AgentReport`] per line.
@@ -129,11 +130,7 @@ impl RunFolder {
     /// None if there is no such file.
     fn read<T: DeserializeOwned>(&self, name: &str, at_most: u64) -> Result<Option<T>, OpsError> {
         self.with_file("read", name, |path| {
-            let file = match File::open(path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(error),
-            };
+            let Some(file) = if_exists(File::open(path))? else { return Ok(None) };
             let mut text = Vec::new();
             file.take(at_most).read_to_end(&mut text)?;
             serde_json::from_slice(&text).map(Some).map_err(io::Error::from)

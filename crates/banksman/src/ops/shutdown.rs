@@ -16,6 +16,7 @@ use super::OpsError;
 use super::principal::{Operation, Principal};
 use crate::clock;
 use crate::config::Agents;
+use crate::exec::files::if_exists;
 use crate::exec::keeper::FileError;
 use crate::exec::site::{JobStatus, LocalSite, Site, SiteError};
 
@@ -45,11 +46,8 @@ impl RunningUp {
     /// None when no process holds the lock.
     fn of(home: &Path) -> Result<Option<Self>, OpsError> {
         let path = home.join("up.lock");
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(read_error(&path, source)),
-        };
+        let opened = if_exists(File::open(&path)).map_err(|source| read_error(&path, source))?;
+        let Some(file) = opened else { return Ok(None) };
         let mut polls = 0;
         let mut before = None;
         // `up` writes its process id right after it takes the lock, so the file may hold the id of

@@ -195,11 +195,8 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
-    let text = match files::read_plain(path, JSON_BYTES) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(fault("read", path, source)),
-    };
+    let read = files::if_exists(files::read_plain(path, JSON_BYTES)).at("read", path)?;
+    let Some(text) = read else { return Ok(None) };
     serde_json::from_slice(&text).map(Some).map_err(|error| fault("parse", path, error.into()))
 }
 

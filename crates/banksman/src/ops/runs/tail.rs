@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::exec::files::open_plain;
+use crate::exec::files::{if_exists, open_plain};
 use crate::exec::keeper::FileError;
 use crate::ops::OpsError;
 
@@ -110,14 +110,6 @@ impl Tail {
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! What is wrong with the files of workflows and what is doubtful about them. Only looks.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use banksman_core::lifecycle::expr::Value;
@@ -13,6 +11,7 @@ use super::{Params, Source, WorkflowError};
 use crate::exec::files::missing;
 use crate::ops::OpsError;
 use crate::ops::error_report::Hint;
+use crate::ops::library::yaml_files;
 
 /// Where a repository keeps its workflows.
 const SPECS: &str = ".workflow/specs";
@@ -109,22 +108,12 @@ fn included_by(source: &Source) -> Vec<PathBuf> {
 /// In the order of their names.
 fn specs(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, OpsError> {
     let specs = root.join(SPECS);
-    let fault = |source| WorkflowError::Read { path: specs.clone(), source };
-    let entries = match fs::read_dir(&specs) {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        read => Some(read.map_err(fault)?),
-    };
-    let mut found = Vec::new();
-    for entry in entries.into_iter().flatten() {
-        let path = entry.map_err(fault)?.path();
-        if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-            found.push(path.strip_prefix(folder).map_or(path.clone(), Path::to_owned));
-        }
-    }
+    let found = yaml_files(&specs);
+    let found = found.map_err(|source| WorkflowError::Read { path: specs.clone(), source })?;
     if found.is_empty() {
         let message = format!("there are no workflows in `{SPECS}`");
         return Err(OpsError::input(message, Hint::NameWorkflowFile));
     }
-    found.sort();
-    Ok(found)
+    let typed = |path: PathBuf| path.strip_prefix(folder).map(Path::to_owned).unwrap_or(path);
+    Ok(found.into_iter().map(typed).collect())
 }

@@ -46,7 +46,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             // never what starts a job.
             "exec::agent::{AgentEvent, AgentKind, AgentSetup, AgentUsage, StreamReader}",
             "exec::agent::{acp_client, outcome_of, reader}",
-            "exec::files::{missing, open_plain, read_at_most}",
+            "exec::files::{if_exists, missing, open_plain, read_at_most}",
             "exec::git::Git",
             "exec::job::{JobId, JobSpec}",
             "exec::keeper::{FileError, JobFolder, KeeperStatus, Lines, Stage}",
