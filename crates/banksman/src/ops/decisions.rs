@@ -16,7 +16,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
-use banksman_core::lifecycle::TransitionTarget;
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{
@@ -250,19 +249,15 @@ pub fn question(
         tokens: sum.tokens + child.task.spent.tokens,
         cost_micros: sum.cost_micros + child.task.spent.cost_micros,
     });
-    let is_open = decision.settled.is_none();
-    let offer = |(action, trigger): &(String, String)| {
-        is_open.then(|| offer(&detail.stored, actor, action, trigger, now))
-    };
-    let project = &detail.stored.task.project;
-    let folder = store.projects()?.into_iter().find(|(name, _)| name == project);
+    let item = item(store, decision, detail.stored.clone())?;
+    let is_open = item.decision.settled.is_none();
     Ok(DecisionDetail {
-        offers: decision.offers.iter().filter_map(offer).collect(),
+        offers: if is_open { offers(&item, actor, now) } else { Vec::new() },
         verdicts: verdicts::verdicts(&detail.stored, &children),
-        runs: store.past_runs(decision.task, RUNS)?,
-        opened: store.record(decision.task, decision.seq)?,
-        item: item(store, decision, detail.stored.clone())?,
-        folder: folder.map(|(_, path)| path),
+        runs: store.past_runs(item.decision.task, RUNS)?,
+        opened: store.record(item.decision.task, item.decision.seq)?,
+        folder: store.project(&item.stored.task.project)?,
+        item,
         spent,
         detail,
     })
@@ -328,10 +323,7 @@ fn tried(
 fn row_target(stored: &Stored, trigger: &str) -> String {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
     let row = lifecycle.exits(task.state).find(|row| row.trigger == trigger);
-    let state = row.and_then(|row| match row.to {
-        TransitionTarget::State(id) => Some(id),
-        TransitionTarget::Prior => task.prior,
-    });
+    let state = row.and_then(|row| machine::resolve(row.to, task));
     state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
 }
 

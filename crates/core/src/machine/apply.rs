@@ -276,7 +276,8 @@ fn apply(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
     task.fields.extend(computed);
 }
 
-pub(super) fn resolve(target: TransitionTarget, task: &Task) -> Option<StateId> {
+/// The state that a transition leads the task to.
+pub fn resolve(target: TransitionTarget, task: &Task) -> Option<StateId> {
     match target {
         TransitionTarget::State(id) => Some(id),
         TransitionTarget::Prior => task.prior,

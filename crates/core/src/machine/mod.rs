@@ -22,6 +22,7 @@ mod task;
 mod wait;
 
 pub use allowed::allowed;
+pub use apply::resolve;
 pub use create::{ImportedState, NewTask, create, import};
 pub use effect::{
     Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, TaskUpdate, Timer, TimerKind,

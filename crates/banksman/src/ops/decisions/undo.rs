@@ -5,8 +5,8 @@
 //! changed and it is said so; history is never rewritten.
 
 use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::RoleId;
 use banksman_core::lifecycle::expr::{Fields, Value};
-use banksman_core::lifecycle::{RoleId, TransitionTarget};
 use banksman_core::machine::{self, Actor, Event, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 
@@ -78,10 +78,7 @@ fn leads_to(stored: &Stored, name: &str) -> bool {
     let wanted = lifecycle.find_state(name);
     let mut rows = lifecycle.exits(task.state).filter(|row| row.timeout.is_none());
     rows.any(|row| {
-        let to = match row.to {
-            TransitionTarget::State(id) => Some(id),
-            TransitionTarget::Prior => task.prior,
-        };
+        let to = machine::resolve(row.to, task);
         to.is_some() && to == wanted && row.roles.contains(&RoleId::HUMAN)
     })
 }
