@@ -2,8 +2,7 @@
 //! one.
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::Note;
-use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::contract::{Note, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::Actor;
 use banksman_core::policy::{ALLOW, Action, PermissionRequest, Policy, PolicyGuard, Rank};
@@ -11,6 +10,7 @@ use banksman_core::time::Instant;
 
 use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
 use super::principal::Operation;
+use super::tasks::{MoveRequest, moved};
 use super::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
@@ -72,12 +72,8 @@ fn escalated(
     let stored = store.task(id)?;
     let place = decisions::place_for_words(&stored, actor, Trigger::Escalate.name(), now);
     let fields = place.map(|field| (field, Value::from(words)));
-    let request = super::tasks::MoveRequest {
-        trigger: Some(Trigger::Escalate.to_string()),
-        fields: Fields::from_iter(fields),
-        ..super::tasks::MoveRequest::default()
-    };
-    super::tasks::moved(store, id, (actor, epoch), &request, now)
+    let request = MoveRequest::by(Trigger::Escalate, fields.into_iter().collect());
+    moved(store, id, (actor, epoch), &request, now)
 }
 
 /// What a person has allowed, and how the task went on.

@@ -106,6 +106,12 @@ pub struct MoveRequest {
     pub version: Option<i64>,
 }
 
+impl MoveRequest {
+    pub(super) fn by(trigger: Trigger, fields: Fields) -> Self {
+        Self { trigger: Some(trigger.to_string()), fields, ..Self::default() }
+    }
+}
+
 /// Asks for a move of a task.
 pub fn move_task(
     session: &Session,
@@ -196,11 +202,7 @@ fn steering(
     let fields = known.filter_map(|(field, value)| {
         Some((field.name_in(lifecycle).to_owned(), Value::from((*value)?)))
     });
-    MoveRequest {
-        trigger: Some(trigger.to_string()),
-        fields: fields.collect(),
-        ..MoveRequest::default()
-    }
+    MoveRequest::by(trigger, fields.collect())
 }
 
 /// A task with what the surfaces show beside its row.
@@ -419,10 +421,8 @@ pub(super) fn key(
 ) -> Result<Option<IdempotencyKey>, OpsError> {
     let Some(text) = text else { return Ok(None) };
     if text.is_empty() || text.len() > limits::KEY_BYTES || text.chars().any(char::is_control) {
-        return Err(refuse(
-            "key",
-            format!("is 1 to {} bytes without control characters", limits::KEY_BYTES),
-        ));
+        let rule = format!("is 1 to {} bytes without control characters", limits::KEY_BYTES);
+        return Err(refuse("key", rule));
     }
     Ok(Some(IdempotencyKey::new(text, &request_text(asked))))
 }
@@ -432,19 +432,18 @@ pub(super) fn key(
 pub(super) fn coerced(lifecycle: &Lifecycle, given: &Fields) -> Fields {
     let mut fields = Fields::new();
     for (name, value) in given {
-        match (lifecycle.fields.get(name), name.split_once('.')) {
-            (Some(field), _) => {
-                fields.insert(name.clone(), field.kind.coerce(value.clone()));
-            }
-            (None, Some((record, member))) => {
-                set_member(lifecycle, &mut fields, record, member, value);
-            }
-            (None, None) => {
-                fields.insert(name.clone(), value.clone());
-            }
+        let kind = lifecycle.fields.get(name).map(|field| &field.kind);
+        if let (None, Some((record, member))) = (kind, name.split_once('.')) {
+            set_member(lifecycle, &mut fields, record, member, value);
+        } else {
+            fields.insert(name.clone(), coerce(kind, value));
         }
     }
     fields
+}
+
+fn coerce(kind: Option<&Type>, value: &Value) -> Value {
+    kind.map_or_else(|| value.clone(), |kind| kind.coerce(value.clone()))
 }
 
 fn set_member(
@@ -458,9 +457,8 @@ fn set_member(
         Some(Type::Record(members)) => members.get(member),
         Some(_) | None => None,
     };
-    let value = kind.map_or_else(|| value.clone(), |kind| kind.coerce(value.clone()));
     let record = fields.entry(record.to_owned()).or_insert_with(|| Value::Object(Fields::new()));
     if let Value::Object(members) = record {
-        members.insert(member.to_owned(), value);
+        members.insert(member.to_owned(), coerce(kind, value));
     }
 }

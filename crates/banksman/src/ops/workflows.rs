@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, Trigger};
-use banksman_core::lifecycle::expr::Value;
+use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
 use banksman_core::limits;
@@ -122,10 +122,8 @@ fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
     for name in params.keys() {
         let mut known = declared.iter().flatten().map(String::as_str);
         if !known.clone().any(|declared| declared == name) {
-            return Err(OpsError::input(
-                format!("none of these files has a parameter `{name}`"),
-                named_near(name, &mut known),
-            ));
+            let message = format!("none of these files has a parameter `{name}`");
+            return Err(OpsError::input(message, named_near(name, &mut known)));
         }
     }
     for (source, declared) in sources.iter_mut().zip(&declared) {
@@ -246,11 +244,9 @@ pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, O
 fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, OpsError> {
     let batches = store.batches()?;
     let own = batches.iter().find(|batch| Some(&batch.name) == workflow.task.batch.as_ref());
-    let of_steps = || {
-        let costs = steps.iter().map(|step| step.task.spent.cost_micros);
-        costs.fold(0, i64::saturating_add)
-    };
-    Ok(own.map_or_else(of_steps, |batch| batch.used.cost_micros))
+    let of_steps = steps.iter().map(|step| step.task.spent.cost_micros);
+    let sum = of_steps.fold(0, i64::saturating_add);
+    Ok(own.map_or(sum, |batch| batch.used.cost_micros))
 }
 
 impl WorkflowStatus {
@@ -376,8 +372,7 @@ pub fn report(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     if said.word == ReportedOutcome::Done && next::awaits_manual_step(step) {
-        let open =
-            MoveRequest { trigger: Some(Trigger::Open.to_string()), ..MoveRequest::default() };
+        let open = MoveRequest::by(Trigger::Open, Fields::new());
         match move_task(session, step.task.id, &open, now) {
             // The engine was faster, or it is not theirs to open: what was said decides.
             Ok(_) | Err(OpsError::Store(StoreError::Rejected(_))) => {}
@@ -392,12 +387,9 @@ pub fn report(
     let place =
         place.map(|WorkFolder { folder, node }| [(Field::DoneIn, folder), (Field::DoneOn, node)]);
     let fields = note.into_iter().chain(reason).chain(place.into_iter().flatten());
-    let request = MoveRequest {
-        trigger: Some(trigger.to_string()),
-        fields: fields.map(|(field, text)| (field.to_string(), text.into())).collect(),
-        key: said.key.map(str::to_owned),
-        ..MoveRequest::default()
-    };
+    let fields = fields.map(|(field, text)| (field.to_string(), text.into())).collect();
+    let key = said.key.map(str::to_owned);
+    let request = MoveRequest { key, ..MoveRequest::by(trigger, fields) };
     move_task(session, step.task.id, &request, now)
 }
 
