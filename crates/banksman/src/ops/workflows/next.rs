@@ -47,7 +47,7 @@ pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
     }
     let steps = standing.steps.iter().zip(&standing.flow.steps);
     let mut todos: Vec<NextAction> =
-        steps.filter_map(|(stored, spec)| Looked { standing, stored, spec }.todo()).collect();
+        steps.filter_map(|(stored, spec)| Looked { standing, stored, spec }.action()).collect();
     if let Some(parent) = action_of_parent(standing) {
         todos.insert(0, parent);
     }
@@ -83,15 +83,7 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
         }
         StateKind::Done | StateKind::Failed | StateKind::Cancelled => return None,
     };
-    Some(NextAction {
-        task: id,
-        step: String::new(),
-        title: parent.task.title.clone(),
-        kind,
-        what,
-        assignment: None,
-        report,
-    })
+    Some(action(parent, "", (kind, what, None, report)))
 }
 
 /// A step that is looked at.
@@ -104,21 +96,18 @@ struct Looked<'a> {
 /// What is to be done, in words, the words for whoever does it, and what to do then.
 type Instruction = (NextActionKind, String, Option<String>, Vec<Suggestion>);
 
+fn action(of: &Stored, step: &str, instruction: Instruction) -> NextAction {
+    let (task, step, title) = (of.task.id, step.to_owned(), of.task.title.clone());
+    let (kind, what, assignment, report) = instruction;
+    NextAction { task, step, title, kind, what, assignment, report }
+}
+
 impl Looked<'_> {
-    fn todo(&self) -> Option<NextAction> {
-        let (kind, what, assignment, report) = self.task()?;
-        Some(NextAction {
-            task: self.stored.task.id,
-            step: self.spec.id.clone(),
-            title: self.stored.task.title.clone(),
-            kind,
-            what,
-            assignment,
-            report,
-        })
+    fn action(&self) -> Option<NextAction> {
+        Some(action(self.stored, &self.spec.id, self.instruction()?))
     }
 
-    fn task(&self) -> Option<Instruction> {
+    fn instruction(&self) -> Option<Instruction> {
         let wait = |what: &str| Some((NextActionKind::Wait, what.to_owned(), None, Vec::new()));
         if is_manual_step(self.stored) || awaits_manual_step(self.stored) {
             return Some(self.to_do());
@@ -184,12 +173,8 @@ impl Looked<'_> {
         let why = self.stored.text(Field::Diagnostic).and_then(|why| why.lines().next());
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
-        (
-            NextActionKind::Decide,
-            what,
-            Some(self.assignment()),
-            self.verdicts(ReportedOutcome::Fail, false),
-        )
+        let report = self.verdicts(ReportedOutcome::Fail, false);
+        (NextActionKind::Decide, what, Some(self.assignment()), report)
     }
 
     fn to_review(&self) -> Instruction {
@@ -199,12 +184,8 @@ impl Looked<'_> {
             [one] => format!("judge it as its {one}"),
             several => format!("judge it as each of its {}", several.join(", ")),
         };
-        (
-            NextActionKind::Review,
-            what,
-            Some(self.assignment()),
-            self.verdicts(ReportedOutcome::Fail, true),
-        )
+        let report = self.verdicts(ReportedOutcome::Fail, true);
+        (NextActionKind::Review, what, Some(self.assignment()), report)
     }
 
     fn assignment(&self) -> String {

@@ -154,10 +154,7 @@ impl Planning<'_> {
     /// The task that holds the steps; answers with its place.
     fn workflow(&mut self, flow: &Workflow) -> Result<usize, OpsError> {
         let batch = self.new_batch(&flow.id)?;
-        let mut overrides = Overrides::new();
-        overrides.extend(
-            flow.breaker.time.map(|time| setting(SettingName::TimeLimit, Setting::Time(time))),
-        );
+        let limit = flow.breaker.time.map(|time| timeout(SettingName::TimeLimit, time));
         let head = Workflow { steps: Vec::new(), ..flow.clone() };
         // What belongs to no repository has nothing to merge, and whoever works by hand has no
         // branches of ours.
@@ -167,8 +164,13 @@ impl Planning<'_> {
             (Field::Spec, value_of(&head)),
             (Field::Merges, merges.into()),
         ];
-        let mut child =
-            self.child(Purpose::Workflow, overrides, &flow.name, fields.into(), &flow.id)?;
+        let mut child = self.child(
+            Purpose::Workflow,
+            limit.into_iter().collect(),
+            &flow.name,
+            fields.into(),
+            &flow.id,
+        )?;
         child.add.new.body = flow.about.clone();
         child.add.new.batch = Some(batch);
         self.children.push(child);
@@ -244,20 +246,16 @@ impl Planning<'_> {
 
     /// What the file says of the gate, as settings of the step's lifecycle.
     fn settings(&self, step: &Step) -> Overrides {
+        let manual = self.request.manual.then_some(MANUAL_PATIENCE);
         let mut overrides = Overrides::new();
-        if self.request.manual {
-            overrides.extend([setting(SettingName::AnswerTimeout, Setting::Time(MANUAL_PATIENCE))]);
-        }
+        overrides.extend(manual.map(|time| timeout(SettingName::AnswerTimeout, time)));
         let Some(gate) = &step.gate else { return overrides };
         // No retry at all means what one means: the first failure asks a person.
         let retries = Setting::Number(f64::from(gate.max_retries.max(1)));
-        overrides.extend([setting(SettingName::MaxRetries, retries)]);
-        overrides.extend(
-            gate.veto_window.map(|time| setting(SettingName::VetoWindow, Setting::Time(time))),
-        );
-        let patience = if self.request.manual { Some(MANUAL_PATIENCE) } else { gate.timeout };
-        overrides
-            .extend(patience.map(|time| setting(SettingName::GateTimeout, Setting::Time(time))));
+        overrides.insert(SettingName::MaxRetries.to_string(), retries);
+        overrides.extend(gate.veto_window.map(|time| timeout(SettingName::VetoWindow, time)));
+        let patience = manual.or(gate.timeout);
+        overrides.extend(patience.map(|time| timeout(SettingName::GateTimeout, time)));
         overrides
     }
 
@@ -356,8 +354,8 @@ fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
     })
 }
 
-fn setting(name: SettingName, value: Setting) -> (String, Setting) {
-    (name.to_string(), value)
+fn timeout(name: SettingName, time: Span) -> (String, Setting) {
+    (name.to_string(), Setting::Time(time))
 }
 
 fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsError> {
