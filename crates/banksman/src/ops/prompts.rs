@@ -35,33 +35,19 @@ pub struct PromptFinding {
 /// Every prompt, the built-in ones first.
 pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
     let found = lint(prompts)?;
-    let is_sound = |file: &Option<PathBuf>| {
-        file.as_ref().is_none_or(|file| !found.iter().any(|finding| finding.path == *file))
+    let entry = |name: String, told: String, built_in: Option<&BuiltInTemplate>| {
+        let file = prompts.file_of(&name);
+        let is_sound = !found.iter().any(|finding| Some(&finding.path) == file.as_ref());
+        let schema = built_in.and_then(|built_in| built_in.schema).map(|schema| schema.name);
+        let values = built_in.map(values).unwrap_or_default();
+        PromptEntry { name, told, file, schema, values, is_sound }
     };
-    let mut list = Vec::new();
-    for built_in in BUILT_IN {
-        let file = prompts.file_of(built_in.name);
-        list.push(PromptEntry {
-            name: built_in.name.to_owned(),
-            told: built_in.audience.to_owned(),
-            is_sound: is_sound(&file),
-            file,
-            schema: built_in.schema.map(|schema| schema.name),
-            values: values(built_in),
-        });
-    }
+    let shipped = |one: &BuiltInTemplate| entry(one.name.into(), one.audience.into(), Some(one));
+    let mut list: Vec<PromptEntry> = BUILT_IN.iter().map(shipped).collect();
     for name in prompts.reviewers()? {
         let listed = format!("reviewers/{name}");
         if built_in(&listed).is_none() {
-            let file = prompts.file_of(&listed);
-            list.push(PromptEntry {
-                told: format!("the reviewer {name}, as its brief"),
-                is_sound: is_sound(&file),
-                name: listed,
-                file,
-                schema: None,
-                values: Vec::new(),
-            });
+            list.push(entry(listed, format!("the reviewer {name}, as its brief"), None));
         }
     }
     Ok(list)
