@@ -116,7 +116,7 @@ impl Principal {
 
     /// Checks one operation, on one task if it has one.
     pub fn may(&self, operation: Operation, task: Option<TaskId>) -> Result<(), Forbidden> {
-        let own = self.own_task();
+        let own = self.own_run().map(|run| run.task);
         let is_allowed = match operation.access(self) {
             Access::All => true,
             Access::Own => task.is_some() && task == own,
@@ -129,9 +129,10 @@ impl Principal {
         Err(Forbidden { caller: self.actor(), is_of_run, operation, own })
     }
 
-    fn own_task(&self) -> Option<TaskId> {
+    /// The run that a caller has proven to be.
+    pub(super) fn own_run(&self) -> Option<RunId> {
         match self {
-            Self::Run(RunCaller { own, .. }) => own.map(|run| run.task),
+            Self::Run(RunCaller { own, .. }) => *own,
             Self::Person(_) | Self::Worker(_) | Self::System => None,
         }
     }

@@ -74,10 +74,7 @@ impl Session {
     /// The epoch under which a run writes. After the run has lost its lease, its writes are stale.
     #[must_use]
     pub fn epoch(&self) -> Option<i64> {
-        match &self.principal {
-            Principal::Run(run) => run.own.map(|run| run.epoch),
-            Principal::Person(_) | Principal::Worker(_) | Principal::System => None,
-        }
+        self.principal.own_run().map(|run| run.epoch)
     }
 
     /// The store, for an operation that is not about one task.
@@ -141,9 +138,7 @@ impl Session {
         now: Instant,
     ) -> Result<Instant, OpsError> {
         let is_keeper = match &self.principal {
-            Principal::Run(RunCaller { own: None, name, .. }) => {
-                name.as_deref() == Some(run.to_string().as_str())
-            }
+            Principal::Run(RunCaller { own: None, name, .. }) => *name == Some(run.to_string()),
             Principal::Run(_) | Principal::Person(_) | Principal::Worker(_) | Principal::System => {
                 false
             }
