@@ -20,7 +20,7 @@ use super::library::Library;
 use super::principal::Operation;
 use super::tasks::{key, named};
 use super::{OpsError, Session, refuse, request_text};
-use crate::store::{Add, Applied, Definition, Edge, Store};
+use crate::store::{Add, Definition, Edge};
 
 /// A line longer than this is not a task: titles, bodies and fields are bounded far below.
 pub const LINE_BYTES: usize = 2 * 1024 * 1024;
@@ -89,7 +89,7 @@ pub fn import(
         let name = line.lifecycle.as_deref().unwrap_or(defaults.lifecycle);
         let added = proven(&mut definitions, library, name)
             .and_then(|definition| arrival(definition, actor, defaults, line, &ids))
-            .and_then(|add| add_to(store, add, now))
+            .and_then(|add| Ok(store.add(add, now)?))
             .map_err(|error| OpsError::Line { line: *number, source: Box::new(error) })?;
         let to = added.stored.task.id;
         ids.extend(line.id.clone().map(|id| (id, to)));
@@ -143,31 +143,24 @@ fn in_order(lines: &[(usize, Line)]) -> Result<Vec<usize>, OpsError> {
         .enumerate()
         .filter_map(|(index, (_, line))| Some((line.id.as_deref()?, index)))
         .collect();
-    let needed: Vec<Vec<usize>> = lines
-        .iter()
-        .map(|(_, line)| {
-            line.needs
-                .iter()
-                .chain(&line.informed_by)
-                .chain(&line.parent)
-                .filter_map(|id| by_id.get(id.as_str()).copied())
-                .collect()
-        })
-        .collect();
+    let needed_by = |(_, line): &(usize, Line)| -> Vec<usize> {
+        let named = line.needs.iter().chain(&line.informed_by).chain(&line.parent);
+        named.filter_map(|id| by_id.get(id.as_str()).copied()).collect()
+    };
+    let needed: Vec<Vec<usize>> = lines.iter().map(needed_by).collect();
     let mut waits: Vec<usize> = needed.iter().map(Vec::len).collect();
     let mut frees: Vec<Vec<usize>> = vec![Vec::new(); lines.len()];
     for (index, list) in needed.iter().enumerate() {
         list.iter().for_each(|first| frees[*first].push(index));
     }
-    let mut ready: std::collections::VecDeque<usize> =
-        (0..lines.len()).filter(|index| waits[*index] == 0).collect();
-    let mut order = Vec::with_capacity(lines.len());
-    while let Some(index) = ready.pop_front() {
-        order.push(index);
+    let mut order: Vec<usize> = (0..lines.len()).filter(|index| waits[*index] == 0).collect();
+    let mut at = 0;
+    while let Some(&index) = order.get(at) {
+        at += 1;
         for next in &frees[index] {
             waits[*next] -= 1;
             if waits[*next] == 0 {
-                ready.push_back(*next);
+                order.push(*next);
             }
         }
     }
@@ -198,13 +191,6 @@ fn proven(
     Ok(definition)
 }
 
-fn add_to(store: &Store, add: Add, now: Instant) -> Result<Applied, OpsError> {
-    if let Some(batch) = &add.new.batch {
-        named(batch)?;
-    }
-    Ok(store.add(add, now)?)
-}
-
 /// The task that a line describes, with the ids of this store.
 fn arrival(
     definition: Definition,
@@ -223,9 +209,9 @@ fn arrival(
     let blocks = line.needs.iter().map(|id| Ok((led(id)?, Edge::Blocks)));
     let informs = line.informed_by.iter().map(|id| Ok((led(id)?, Edge::Informs)));
     let needs = blocks.chain(informs).collect::<Result<Vec<_>, OpsError>>()?;
-    let named = |name: &String| state_named(lifecycle, name);
-    let prior = line.prior.as_ref().map(named).transpose()?;
-    let state = line.state.as_ref().map(named).transpose()?;
+    let known = |name: &String| state_named(lifecycle, name);
+    let prior = line.prior.as_ref().map(known).transpose()?;
+    let state = line.state.as_ref().map(known).transpose()?;
     let arrival = state.map(|state| ImportedState { state, prior });
     let new = NewTask {
         title: line.title.clone(),
@@ -257,6 +243,9 @@ fn arrival(
     );
     let repeat = line.id.as_ref().map(|_| format!("import-{}", digest(&request_text(&asked))));
     let key = key(repeat.as_deref(), &asked)?;
+    if let Some(batch) = &new.batch {
+        named(batch)?;
+    }
     Ok(Add { new, definition, needs, actor: actor.clone(), key, arrival })
 }
 
