@@ -209,11 +209,8 @@ fn sources(environment: &Environment, root: &Path) -> Vec<ConfigFile> {
     let source = |scope, path| ConfigFile { scope, path, exists: false };
     let below = |folder: PathBuf| folder.join("banksman").join(FILE);
     let mut list = vec![source("project", root.join(FOLDER).join(FILE))];
-    list.extend(
-        environment
-            .folder(Var::XDG_CONFIG_HOME, ".config")
-            .map(|folder| source("user", below(folder))),
-    );
+    let user = environment.folder(Var::XDG_CONFIG_HOME, ".config");
+    list.extend(user.map(|folder| source("user", below(folder))));
     let system = environment.get(Var::XDG_CONFIG_DIRS).unwrap_or("/etc/xdg");
     let folders = system.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute());
     list.extend(folders.map(|folder| source("system", below(folder))));
@@ -265,11 +262,8 @@ impl Layers {
     fn text(&mut self, key: &SettingKey, text: &str, origin: SettingOrigin) -> Result<()> {
         let raw = Raw::Text(text.to_owned());
         key.setting_type.check(&raw).map_err(|message| {
-            ConfigError::value(
-                &origin.to_string(),
-                format!("`{}` {message}", key.name),
-                "see `banksman config list`",
-            )
+            let message = format!("`{}` {message}", key.name);
+            ConfigError::value(&origin.to_string(), message, "see `banksman config list`")
         })?;
         self.0.insert(key.name.to_owned(), (raw, origin));
         Ok(())

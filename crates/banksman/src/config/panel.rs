@@ -115,12 +115,8 @@ fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>> {
 
 fn reviewer(layers: &Layers, prompts: &Prompts, name: String) -> Result<Reviewer> {
     let own = |setting: &str| layers.given(&format!("reviewers.{name}.{setting}"));
-    let brief = match own("brief") {
-        Some(brief) => brief,
-        None => {
-            prompts.brief(&name).map_err(config_error)?.unwrap_or_else(|| DEFAULT_BRIEF.to_owned())
-        }
-    };
+    let brief = own("brief").map_or_else(|| prompts.brief(&name), |brief| Ok(Some(brief)));
+    let brief = brief.map_err(config_error)?.unwrap_or_else(|| DEFAULT_BRIEF.to_owned());
     Ok(Reviewer { brief, model: own("model"), name })
 }
 

@@ -44,10 +44,8 @@ pub fn init(
     let name = match (known, name) {
         (Some(known), Some(name)) if known != name => {
             let message = format!("this folder is already the project {known}");
-            return Err(OpsError::input(
-                message,
-                format!("leave `--name` out, or write `--name {known}`"),
-            ));
+            let hint = format!("leave `--name` out, or write `--name {known}`");
+            return Err(OpsError::input(message, hint));
         }
         (Some(known), Some(_) | None) => return Ok(known),
         (None, Some(name)) => name.to_owned(),

@@ -499,11 +499,8 @@ fn dissent(detail: &Detail) -> impl Iterator<Item = WaitReason> {
 /// The states that people can move it to from here.
 fn people_moves(lifecycle: &Lifecycle, detail: &Detail) -> Vec<String> {
     let mut names = Vec::new();
-    let task = &detail.stored.task;
-    for row in lifecycle
-        .exits(task.state)
-        .filter(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN))
-    {
+    let by_people = |row: &&Transition| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN);
+    for row in lifecycle.exits(detail.stored.task.state).filter(by_people) {
         let name = lifecycle.target_name(row.to).to_owned();
         if !names.contains(&name) {
             names.push(name);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use banksman_core::daily::{
     Alert, Choice, Completed, NotePage, PendingDecision, PendingDetails, Severity, age,
 };
-use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::limits;
@@ -55,8 +55,7 @@ pub(super) fn page(
             page.left_out += 1;
         }
     }
-    let lines = i64::try_from(limits::DAILY_LINES).unwrap_or(i64::MAX);
-    let ended = |kind| store.ended_between(kind, day.from, day.until, lines);
+    let ended = |kind| store.ended_between(kind, day.from, day.until, bound());
     let (done, failed) = (ended(StateKind::Done)?, ended(StateKind::Failed)?);
     for stored in done.iter().filter(|stored| is_of_interest(stored)) {
         page.completed.push(completed(store, stored, day)?);
@@ -189,18 +188,13 @@ fn alerts(
     for stored in store.silent_since(ago(now, shortest), bound())? {
         let silent = now.since(stored.task.progress_at.max(stored.task.entered_at));
         let level = STUCK.iter().find(|(span, ..)| silent >= *span);
-        let Some((_, condition, severity)) = level.filter(|_| !is_known(&unserved, &stored)) else {
-            continue;
-        };
+        let is_known = unserved.contains(&stored.task.id);
+        let Some((_, condition, severity)) = level.filter(|_| !is_known) else { continue };
         alerts.push(about(condition, *severity, &stored));
     }
     alerts.sort_by_key(|alert| alert.severity);
     alerts.truncate(limits::DAILY_LINES);
     Ok(alerts)
-}
-
-fn is_known(unserved: &[TaskId], stored: &Stored) -> bool {
-    unserved.contains(&stored.task.id)
 }
 
 fn ago(now: Instant, span: Span) -> Instant {
