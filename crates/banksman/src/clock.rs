@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use banksman_core::time::Instant;
 
 /// The current wall-clock time.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 pub fn now() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -17,13 +16,11 @@ pub fn now() -> Instant {
 }
 
 /// A monotonic time for measuring durations; meaningless to another process.
-#[must_use]
 pub fn monotonic() -> std::time::Instant {
     std::time::Instant::now()
 }
 
 /// An unguessable secret.
-#[must_use]
 pub fn secret() -> String {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")
@@ -33,7 +30,6 @@ pub fn secret() -> String {
 }
 
 /// A number that is unique in practice; not a secret.
-#[must_use]
 pub fn nonce() -> u64 {
     RandomState::new().hash_one(now().0)
 }

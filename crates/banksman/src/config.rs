@@ -67,7 +67,6 @@ impl ConfigError {
         Self::Value { place: place.to_owned(), message, hint: hint.to_owned() }
     }
 
-    #[must_use]
     pub fn hint(&self) -> &str {
         match self {
             Self::Value { hint, .. } => hint,
@@ -173,13 +172,11 @@ pub struct Config {
 
 impl Config {
     /// The folder of the project's own lifecycles.
-    #[must_use]
     pub fn lifecycles(&self) -> PathBuf {
         self.root.join(FOLDER).join(LIFECYCLES)
     }
 
     /// The project's own settings file.
-    #[must_use]
     pub fn project_file(&self) -> PathBuf {
         self.root.join(FOLDER).join(FILE)
     }

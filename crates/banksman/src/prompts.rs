@@ -47,7 +47,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(self.text).expect("a test reads all of them")
     }
@@ -103,20 +102,17 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
-#[must_use]
 pub fn built_in(name: &str) -> Option<&'static BuiltInTemplate> {
     BUILT_IN.iter().find(|one| one.name == name)
 }
 
 /// The built-in brief of a reviewer.
-#[must_use]
 pub fn built_in_brief(reviewer: &str) -> Option<&'static str> {
     built_in(&format!("{REVIEWERS}{reviewer}")).map(|brief| brief.text.trim())
 }
 
 /// The template for the agents of a role: the one of its name, if that is made for a task's run. A
 /// role may be called `reviewer` even without a panel.
-#[must_use]
 pub fn for_role(role: &str) -> &'static BuiltInTemplate {
     let own = built_in(role).filter(|own| {
         let template = Template::read(own.text);
@@ -156,7 +152,6 @@ pub struct Prompts {
 
 impl Prompts {
     /// The prompts of the project with this root.
-    #[must_use]
     pub fn of_project(root: &Path) -> Self {
         Self { folder: Some(root.join(FOLDER)) }
     }
@@ -209,13 +204,11 @@ impl Prompts {
     }
 
     /// The path of a file in the project's folder.
-    #[must_use]
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.folder.as_ref().map_or_else(PathBuf::new, |folder| folder.join(file))
     }
 
     /// The file that replaces a template, if it exists.
-    #[must_use]
     pub fn file_of(&self, name: &str) -> Option<PathBuf> {
         let path = self.path_of(&format!("{name}{END}"));
         (self.folder.is_some() && path.exists()).then_some(path)
@@ -266,7 +259,6 @@ impl Prompts {
 }
 
 /// What is wrong with a text that is to replace a built-in one.
-#[must_use]
 pub fn problems(text: &str, instead_of: &BuiltInTemplate) -> Vec<TemplateProblem> {
     if text.trim().is_empty() {
         let message = "it is empty".to_owned();
@@ -296,7 +288,6 @@ pub enum PromptFile<'f> {
 }
 
 impl<'f> PromptFile<'f> {
-    #[must_use]
     pub fn of(file: &'f str) -> Self {
         let name = file.strip_suffix(END);
         match (name.and_then(built_in), name.and_then(|name| name.strip_prefix(REVIEWERS))) {

@@ -21,7 +21,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// The delay after this many earlier attempts, without jitter.
-    #[must_use]
     pub fn base_delay(&self, attempts: u32) -> Span {
         let cap = self.cap.0.max(0);
         let mut wait = self.first.0.clamp(0, cap);
@@ -37,7 +36,6 @@ impl Backoff {
 
     /// The delay after this many earlier attempts, with jitter. Jitter only shortens a delay, so
     /// the cap holds.
-    #[must_use]
     pub fn jittered_delay(&self, key: &str, attempts: u32) -> Span {
         let wait = self.base_delay(attempts);
         let most = u64::from(self.jitter_percent.min(100)) * 100;

@@ -28,7 +28,6 @@ macro_rules! closed {
             /// The words, in the same order.
             $vis const NAMES: [&'static str; Self::ALL.len()] = [$($word),+];
 
-            #[must_use]
             $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$Variant => $word,)+ }
             }

@@ -66,7 +66,6 @@ closed! {
 impl FailureClass {
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
-    #[must_use]
     pub fn is_task_failure(self) -> bool {
         match self {
             Self::Env | Self::Infra | Self::Quota | Self::Session => false,

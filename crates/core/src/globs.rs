@@ -17,17 +17,14 @@ struct Glob {
 const ANY_DEPTH: &[u8] = b"**";
 
 impl Globs {
-    #[must_use]
     pub fn new(patterns: &[String]) -> Self {
         Self(patterns.iter().map(|pattern| Glob::new(pattern.trim())).collect())
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    #[must_use]
     pub fn any_matches(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         self.0.iter().any(|glob| glob.matches(&parts))
@@ -40,12 +37,10 @@ impl Globs {
 pub struct PathGlob(Vec<Vec<u8>>);
 
 impl PathGlob {
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self(pattern.split('/').map(|part| part.as_bytes().to_vec()).collect())
     }
 
-    #[must_use]
     pub fn matches(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         parts_match(&self.0, &parts)

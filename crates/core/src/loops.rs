@@ -84,7 +84,6 @@ pub struct LoopSample<'a> {
 
 /// Returns a summary if the latest records (the newest is last) move a task back and forth between
 /// two states `limit` times, without a person and without new work in between.
-#[must_use]
 pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let mut moves: Vec<&Record> = Vec::new();
     for sample in samples.iter().rev() {

@@ -88,7 +88,6 @@ pub enum ReviewStatus {
 }
 
 impl ReviewAssignment {
-    #[must_use]
     pub fn status(&self) -> ReviewStatus {
         match &self.first_pass {
             FirstPass::Awaited => ReviewStatus::Waiting,
@@ -104,7 +103,6 @@ impl ReviewAssignment {
         self.replies.iter().any(|reply| matches!(reply, DebateReply::Withdraw { .. }))
     }
 
-    #[must_use]
     pub fn has_concern(&self) -> bool {
         self.status() == ReviewStatus::Given(Verdict::Concern)
     }
@@ -138,7 +136,6 @@ pub enum Ruling {
 }
 
 impl Ruling {
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Approved => Outcome::Approved,
@@ -161,7 +158,6 @@ pub enum PanelAction {
 }
 
 /// Decides what the panel does next.
-#[must_use]
 pub fn next(panel: &Panel, now: Instant) -> PanelAction {
     if panel.assignments.is_empty() {
         return decide(Ruling::Unavailable, "no reviewers".to_owned());
@@ -241,7 +237,6 @@ fn decide(ruling: Ruling, reason: String) -> PanelAction {
 
 impl Panel {
     /// The reason that the first blocking reviewer names, if any does.
-    #[must_use]
     pub fn block_reason(&self) -> Option<&str> {
         self.assignments.iter().find_map(|assignment| match &assignment.first_pass {
             FirstPass::Given(Verdict::Block, opinion) => {

@@ -123,7 +123,6 @@ pub enum PlanItem<'p> {
 }
 
 impl<'p> PlanItem<'p> {
-    #[must_use]
     pub fn id(self) -> &'p str {
         match self {
             Self::Spike(spike) => &spike.id,
@@ -134,7 +133,6 @@ impl<'p> PlanItem<'p> {
 
 impl Subtask {
     /// Why it is too large for one pull request; empty if it is not.
-    #[must_use]
     pub fn size_problems(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let mut add = |is_so: bool, reason: String| reasons.extend(is_so.then_some(reason));
@@ -172,7 +170,6 @@ fn is_file(path: &str) -> bool {
 impl Plan {
     /// Problems of the plan as a whole. A plan with any cannot be proposed, whatever the size of
     /// its subtasks.
-    #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.limit_problems();
         if !problems.is_empty() {
@@ -224,14 +221,12 @@ impl Plan {
     }
 
     /// Whether subtasks do the work. A plan with one subtask leaves the work to the task itself.
-    #[must_use]
     pub fn is_split(&self) -> bool {
         self.subtasks.len() > 1
     }
 
     /// The items in the order of work: spikes first, otherwise in the planner's order, each after
     /// the items that it depends on. Items in a cycle are left out.
-    #[must_use]
     pub fn order(&self) -> Vec<OrderedItem<'_>> {
         let spikes = self.spikes.iter().map(PlanItem::Spike);
         let items: Vec<PlanItem<'_>> =

@@ -64,7 +64,6 @@ pub enum Action {
 
 impl Action {
     /// The verb, and the command, path or tool.
-    #[must_use]
     pub fn parts(&self) -> (&'static str, &str) {
         match self {
             Self::Run(what) => ("run", what),
@@ -150,7 +149,6 @@ const FINDINGS: usize = 20;
 
 impl Policy {
     /// Classifies an action in the worktree `root`; an empty root means that there is none.
-    #[must_use]
     pub fn assess(&self, action: &Action, root: &str) -> Assessment {
         let mut assessor = Assessor { policy: self, root, findings: Vec::new() };
         let mut path =
@@ -165,7 +163,6 @@ impl Policy {
     }
 
     /// Whether an agent of this rank needs a permission for this class.
-    #[must_use]
     pub fn needs_permission(&self, rank: Rank, class: RiskClass) -> bool {
         let from = match rank {
             Rank::Intern => self.approval.intern,
@@ -192,7 +189,6 @@ const ASKED: usize = 10;
 
 impl PolicyGuard {
     /// The permission that these actions need, if they need any.
-    #[must_use]
     pub fn stops(&self, actions: &[Action]) -> Option<PermissionRequest> {
         let mut blocked: Vec<(Action, Assessment)> = Vec::new();
         let mut bytes = 0;

@@ -35,7 +35,6 @@ pub struct TemplateProblem {
 }
 
 impl Template {
-    #[must_use]
     pub fn read(text: &str) -> Self {
         let mut parts = Vec::new();
         // Where the text after the last placeholder begins, and where the next search does.
@@ -74,7 +73,6 @@ impl Template {
 
     /// Replaces each placeholder once: braces inside a value are never read as a name. A
     /// placeholder without a value stays as it is.
-    #[must_use]
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let filled = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
@@ -96,7 +94,6 @@ fn name_in<'t>(inside: &'t str, ends: &str) -> Option<&'t str> {
 
 /// Whether a text may replace a template: it must use only the values of that template, and all of
 /// the required ones.
-#[must_use]
 pub fn check(text: &str, instead_of: &Template, optional: &[&str]) -> Vec<TemplateProblem> {
     let own = Template::read(text);
     let mut problems = Vec::new();
@@ -203,7 +200,6 @@ pub struct Truncation {
 
 impl Truncation {
     /// One line, for the agent and for people.
-    #[must_use]
     pub fn describe(&self) -> String {
         let Self { part, left_out, of, .. } = self;
         let end = match self.keep {

@@ -33,7 +33,6 @@ pub struct QuotaPause {
 
 /// Computes the pause after a run of the account hit its quota. `previous` is the last pause, ended
 /// or not, that no successful run has cleared.
-#[must_use]
 pub fn pause_after_hit(
     previous: Option<&QuotaPause>,
     resets_at: Option<Instant>,

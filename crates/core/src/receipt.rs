@@ -44,7 +44,6 @@ pub struct Receipt {
 
 impl Receipt {
     /// The receipt of a job of which only the end and its cause are known.
-    #[must_use]
     pub fn new(job: &str, started_at: Instant, ended: EndCause) -> Self {
         Self {
             job: job.to_owned(),
@@ -68,7 +67,6 @@ impl Receipt {
 impl EndCause {
     /// Whether the job failed for a reason outside of it, so that it may be started again
     /// unchanged.
-    #[must_use]
     pub fn failed_externally(&self) -> bool {
         match self {
             Self::NotPrepared { class, .. } => *class == PrepareFault::Environment,
@@ -269,7 +267,6 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    #[must_use]
     pub fn passed(&self) -> bool {
         self.exit.code == Some(0)
     }

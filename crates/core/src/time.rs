@@ -19,7 +19,6 @@ impl Instant {
         Self(self.0.saturating_add(span.0))
     }
 
-    #[must_use]
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0).max(0))
     }

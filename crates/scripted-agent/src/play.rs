@@ -33,7 +33,6 @@ const UNREADABLE: u8 = 2;
 const BROKEN: u8 = 3;
 
 /// Runs the program with the arguments, the environment and the standard input of the process.
-#[must_use]
 pub fn play() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     if let [stay, millis] = &args[..]

@@ -24,7 +24,6 @@ documents! {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no run costs billions of dollars")]
-#[must_use]
 pub fn dollars(micros: i64) -> f64 {
     micros as f64 / 1e6
 }

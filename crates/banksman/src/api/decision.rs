@@ -103,7 +103,6 @@ documents! {
 }
 
 /// The text fields of the task.
-#[must_use]
 pub fn texts(question: &DecisionDetail) -> Fields {
     let stored = &question.detail.stored;
     let declared = &stored.lifecycle.fields;

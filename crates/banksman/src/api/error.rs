@@ -39,13 +39,11 @@ pub struct FieldMessage {
 }
 
 impl FieldMessage {
-    #[must_use]
     pub fn new(field: &str, message: &str) -> Self {
         Self { field: Some(field.to_owned()), message: message.to_owned(), ..Self::default() }
     }
 
     /// A problem of a file.
-    #[must_use]
     pub fn in_file(file: &impl ToString, problem: &Problem) -> Self {
         Self {
             message: problem.message.clone(),
@@ -58,13 +56,11 @@ impl FieldMessage {
     }
 
     /// All problems of a file.
-    #[must_use]
     pub fn of_file(problems: &Problems) -> Vec<Self> {
         problems.list.iter().map(|problem| Self::in_file(&problems.origin, problem)).collect()
     }
 
     /// A problem of a template.
-    #[must_use]
     pub fn in_template(file: String, problem: &TemplateProblem) -> Self {
         Self {
             message: problem.message.clone(),
@@ -84,7 +80,6 @@ impl From<&FieldError> for FieldMessage {
 
 impl ErrorDocument {
     /// With the hint as the surface phrases it.
-    #[must_use]
     pub fn new(problem: &ErrorReport, hint: Option<String>) -> Self {
         let mut errors: Vec<FieldMessage> = problem.errors.iter().map(FieldMessage::from).collect();
         if errors.is_empty() {
@@ -101,7 +96,6 @@ impl ErrorDocument {
     }
 
     /// What a check has found.
-    #[must_use]
     pub fn of_findings(code: Code, errors: Vec<FieldMessage>) -> Self {
         let (allowed_transitions, code) = (Vec::new(), code.as_str());
         Self { success: false, errors, allowed_transitions, code, hint: None, decision: None }

@@ -20,7 +20,6 @@ macro_rules! documents {
         }
 
         impl$(<$life>)? $name$(<$life>)? {
-            #[must_use]
             pub fn new($($from: $kind),+) -> Self {
                 Self { $($member: $value,)+ }
             }
@@ -85,7 +84,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    #[must_use]
     pub fn new(checked: Vec<String>) -> Self {
         Self { checked, success: true, ..Self::default() }
     }

@@ -76,7 +76,6 @@ pub struct LogLine<'a> {
 }
 
 impl<'a> LogLine<'a> {
-    #[must_use]
     pub fn new(run: RunId, at: Option<Instant>, entry: LogEvent<'a>) -> Sorted<Self> {
         Sorted(Self { entry, at, run: run.to_string() })
     }
@@ -154,7 +153,6 @@ impl<'a> From<&'a AgentEvent> for LogEvent<'a> {
 }
 
 impl<'a> LogEvent<'a> {
-    #[must_use]
     pub fn end(receipt: Option<&'a Receipt>, judged: &'a PastRun) -> Self {
         Self::End {
             outcome: judged.outcome.as_deref(),

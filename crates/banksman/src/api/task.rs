@@ -130,7 +130,6 @@ pub struct TransitionResponse {
 }
 
 impl TransitionResponse {
-    #[must_use]
     pub fn made(view: &TaskView, entry: Option<&HistoryEntry>) -> Self {
         Self { success: true, task: Task::new(view), transition: entry.map(Record::new) }
     }

@@ -218,7 +218,6 @@ enum Run {
 }
 
 /// Runs the program with the arguments and the environment of the process.
-#[must_use]
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let options = args.iter().take_while(|arg| *arg != "--");

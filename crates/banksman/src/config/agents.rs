@@ -82,7 +82,6 @@ pub struct WorkerSetup {
 
 impl WorkerSetup {
     /// A worker of this agent with default values.
-    #[must_use]
     pub fn of(name: &str, agent: AgentKind) -> Self {
         let capabilities = ["code", "docs", "refactor", "test"].map(str::to_owned);
         Self {
@@ -109,7 +108,6 @@ impl WorkerSetup {
 
 impl Agents {
     /// The configured workers, else the agents whose programs are in a folder of `path`.
-    #[must_use]
     pub fn workers_or_found(&self, path: &str) -> Vec<WorkerSetup> {
         if !self.workers.is_empty() {
             return self.workers.clone();

@@ -92,20 +92,17 @@ impl Environment {
     }
 
     /// The values of these variables, as far as they are set, to pass on to agents.
-    #[must_use]
     pub fn passed(names: &[String]) -> BTreeMap<String, String> {
         let value = |name: &String| Some((name.clone(), env::var_os(name)?.into_string().ok()?));
         names.iter().filter_map(value).collect()
     }
 
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// Whether an agent's run started the program, directly or indirectly: its variables say so, or
     /// one of its parent processes is a keeper.
-    #[must_use]
     pub fn is_inside_run(&self) -> bool {
         [EnvVars::TOKEN, EnvVars::RUN, EnvVars::RUN_FOLDER]
             .iter()
@@ -113,20 +110,17 @@ impl Environment {
     }
 
     /// The id of the run that started the program.
-    #[must_use]
     pub fn run(&self) -> Option<String> {
         let marker = self.get(EnvVars::RUN)?;
         Some(marker.split(':').next().unwrap_or_default().chars().take(64).collect())
     }
 
     /// The hash of the token of that run. The token itself is kept nowhere.
-    #[must_use]
     pub fn token_hash(&self) -> Option<Vec<u8>> {
         Some(Sha256::digest(self.get(EnvVars::TOKEN)?.as_bytes()).to_vec())
     }
 
     /// Whether the terminal shows more than ASCII.
-    #[must_use]
     pub fn is_utf8(&self) -> bool {
         let locale = [EnvVars::LC_ALL, EnvVars::LC_CTYPE, EnvVars::LANG]
             .into_iter()

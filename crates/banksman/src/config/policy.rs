@@ -53,7 +53,6 @@ impl PolicyFile {
     }
 
     /// Whether a lead may close a task. An invalid file gives no such right.
-    #[must_use]
     pub fn leads_may_close(&self) -> bool {
         self.text.is_some() && self.read().is_ok_and(|policy| policy.lead_may_close)
     }

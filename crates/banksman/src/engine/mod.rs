@@ -206,7 +206,6 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    #[must_use]
     pub fn new(
         store: &'a Store,
         site: &'a dyn Site,

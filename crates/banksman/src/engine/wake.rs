@@ -79,7 +79,6 @@ impl Waker {
     }
 
     /// Sleeps until something happens or the time is over. Many wakes at once are one.
-    #[must_use]
     pub fn wait(&self, at_most: Duration) -> WakeReason {
         let first = match self.receiver.recv_timeout(at_most) {
             Ok(wake) => wake,

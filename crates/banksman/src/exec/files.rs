@@ -97,7 +97,6 @@ pub(in crate::exec) struct FoundFile {
 }
 
 /// The required files that do not exist, and those of the second list that are empty.
-#[must_use]
 pub fn missing(folder: &Path, outputs: &[String], not_empty: &[String]) -> Vec<String> {
     let has =
         |pattern: &str, least: u64| !find(folder, pattern, 1, &|bytes| bytes >= least).is_empty();

@@ -31,7 +31,6 @@ pub enum JobId {
 }
 
 impl JobId {
-    #[must_use]
     pub fn task(self) -> TaskId {
         match self {
             Self::Run(run) => run.task,
@@ -89,7 +88,6 @@ pub struct JobSpec {
 
 impl JobSpec {
     /// None for a job without an agent.
-    #[must_use]
     pub fn agent(&self) -> Option<&AgentWork> {
         if let JobWork::Agent(work) = &self.work { Some(work) } else { None }
     }

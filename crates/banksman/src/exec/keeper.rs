@@ -62,7 +62,6 @@ const BETWEEN_RECEIPT_TRIES: Duration = Duration::from_secs(1);
 
 /// The job's folder, if these are the arguments of a keeper. `main` asks this before it sets
 /// anything else up, so that a keeper stays small.
-#[must_use]
 pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     let command = args.nth(1)?;
     let folder = args.next()?;
@@ -70,7 +69,6 @@ pub fn folder_in(mut args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
 }
 
 /// Runs the whole job.
-#[must_use]
 pub fn run(folder: &Path) -> ExitCode {
     match run_job(folder) {
         Ok(()) => ExitCode::SUCCESS,

@@ -83,13 +83,11 @@ pub struct Mailbox {
 
 impl Mailbox {
     /// `root` is the repository's root. Nothing is created before something is written.
-    #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// The folder to watch for signals. It may not exist.
-    #[must_use]
     pub fn signals_folder(&self) -> PathBuf {
         self.root.join(SIGNALS)
     }

@@ -68,7 +68,6 @@ pub struct ProgramOutput {
 }
 
 impl ProgramOutput {
-    #[must_use]
     pub fn ok(&self) -> bool {
         self.exit.code == Some(0) && !self.timed_out
     }
@@ -263,7 +262,6 @@ impl OutputTail {
 }
 
 /// Quotes a word for a shell.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -14,7 +14,6 @@ const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
 /// The branch that work starts from if no setting names one: the remote's default, else `main` or
 /// `master`, else the checked-out one. It does not change when somebody switches branches, unless
 /// there is no other.
-#[must_use]
 pub fn base_branch(repo: &Path) -> Option<String> {
     let git = common_folder(repo).ok()?;
     let packed = read(&git.join("packed-refs")).unwrap_or_default();
@@ -35,7 +34,6 @@ pub fn base_branch(repo: &Path) -> Option<String> {
 }
 
 /// The remote `origin`, if it exists.
-#[must_use]
 pub fn remote(repo: &Path) -> Option<String> {
     let config = read(&common_folder(repo).ok()?.join("config"))?;
     let is_there = config.lines().any(|line| line.trim() == "[remote \"origin\"]");
@@ -44,7 +42,6 @@ pub fn remote(repo: &Path) -> Option<String> {
 
 /// The newest commit on a branch since a time whose subject contains a mark, according to the
 /// branch's reflog.
-#[must_use]
 pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> Option<String> {
     let log = read(&common_folder(repo).ok()?.join("logs/refs/heads").join(branch))?;
     let is_marked = |line: &&str| {
@@ -58,19 +55,16 @@ pub fn marked_commit(repo: &Path, branch: &str, mark: &str, since: Instant) -> O
 }
 
 /// The reflog of a branch, to be watched.
-#[must_use]
 pub fn branch_log(repo: &Path, branch: &str) -> Option<PathBuf> {
     Some(common_folder(repo).ok()?.join("logs/refs/heads").join(branch))
 }
 
 /// The reflog of a remote-tracking branch, to be watched.
-#[must_use]
 pub fn published_log(repo: &Path, remote: &str, branch: &str) -> Option<PathBuf> {
     Some(common_folder(repo).ok()?.join("logs/refs/remotes").join(remote).join(branch))
 }
 
 /// When a branch was last pushed or fetched, by this machine's clock.
-#[must_use]
 pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> {
     Some(changed_at(&fs::metadata(published_log(repo, remote, branch)?).ok()?))
 }

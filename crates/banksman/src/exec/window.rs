@@ -33,7 +33,6 @@ closed! {
 
 impl WindowHost {
     /// The terminal that this process runs in. tmux inside Tabby takes precedence.
-    #[must_use]
     pub fn around(env: &BTreeMap<String, String>) -> Option<Self> {
         if env.get(EnvVars::TMUX).is_some_and(|socket| !socket.is_empty()) {
             return Some(Self::Tmux);
@@ -44,7 +43,6 @@ impl WindowHost {
 }
 
 /// The part of our environment that opening a window needs.
-#[must_use]
 pub fn environment() -> BTreeMap<String, String> {
     Environment::passed(&NEEDED.map(str::to_owned))
 }

@@ -16,7 +16,6 @@ pub use crate::exec::agent::{AgentKind, acp_client};
 pub struct Recording(Box<dyn StreamReader>);
 
 impl Recording {
-    #[must_use]
     pub fn new(agent: AgentKind) -> Self {
         Self(reader(agent, AgentUsage::default()))
     }
@@ -30,7 +29,6 @@ impl Recording {
     }
 
     /// How such a run ends, by the stream and the exit status alone.
-    #[must_use]
     pub fn finish(self, exit: ProcessExit, now: Instant) -> (StreamSummary, Outcome) {
         let summary = self.0.finish(exit, now);
         let outcome = outcome_of(&summary, exit);

@@ -39,7 +39,6 @@ pub struct LocalDay {
 
 impl LocalDay {
     /// None for a date that the calendar cannot place.
-    #[must_use]
     pub fn new(date: Date, zone: &TimeZone) -> Option<Self> {
         let begin = |date: Date| {
             let zoned = date.to_zoned(zone.clone());
@@ -49,19 +48,16 @@ impl LocalDay {
         Some(Self { date, zone: zone.clone(), from, until })
     }
 
-    #[must_use]
     pub fn at(now: Instant, zone: &TimeZone) -> Option<Self> {
         let now = jiff::Timestamp::from_millisecond(now.0).ok()?;
         Self::new(now.to_zoned(zone.clone()).date(), zone)
     }
 
-    #[must_use]
     pub fn yesterday(&self) -> Option<Self> {
         Self::new(self.date.yesterday().ok()?, &self.zone)
     }
 
     /// The name of its note.
-    #[must_use]
     pub fn file_name(&self) -> String {
         format!("{}.md", self.date)
     }
@@ -99,7 +95,6 @@ pub fn refresh(
 }
 
 /// Whether there is an answer in a note that was not dealt with.
-#[must_use]
 pub fn has_answers(text: &str) -> bool {
     daily::parse(text).iter().any(is_to_be_looked_at)
 }

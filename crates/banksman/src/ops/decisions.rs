@@ -156,7 +156,6 @@ pub struct Offer {
 
 impl Offer {
     /// Whether it can be given, but not without words.
-    #[must_use]
     pub fn needs_words(&self) -> bool {
         !self.missing.is_empty()
             && self.missing.iter().all(|error| Some(&error.field) == self.words.as_ref())
@@ -264,7 +263,6 @@ pub fn question(
 }
 
 /// What each answer to an open question would do to the task as it stands.
-#[must_use]
 pub fn offers(item: &InboxItem, actor: &Actor, now: Instant) -> Vec<Offer> {
     let of =
         |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
@@ -277,7 +275,6 @@ pub(super) fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVe
 }
 
 /// What the task itself has on record of what others have said, those who object first.
-#[must_use]
 pub fn on_record(stored: &Stored) -> Vec<ReviewerVerdict> {
     verdicts::verdicts(stored, &[])
 }

@@ -50,17 +50,14 @@ macro_rules! codes {
         impl Code {
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            #[must_use]
             pub fn as_str(self) -> &'static str {
                 self.row().0
             }
 
-            #[must_use]
             pub fn kind(self) -> CodeKind {
                 self.row().1
             }
 
-            #[must_use]
             pub fn meaning(self) -> &'static str {
                 self.row().2
             }
@@ -218,7 +215,6 @@ pub struct ErrorReport {
 }
 
 impl ErrorReport {
-    #[must_use]
     pub fn new(code: Code, hint: impl Into<Option<Hint>>, error: &dyn Error) -> Self {
         let mut messages = vec![error.to_string()];
         let mut cause = error.source();
@@ -235,7 +231,6 @@ impl ErrorReport {
     }
 
     /// The message and its causes.
-    #[must_use]
     pub fn one_line(&self) -> String {
         let causes = self.causes.iter().map(|cause| format!(": {cause}"));
         self.message.clone() + &causes.collect::<String>()

@@ -50,7 +50,6 @@ const FRAGMENTS: &str = "fragments";
 impl Library {
     /// `folder` is the project's `.banksman/lifecycles`; `overrides` the settings of its
     /// configuration, by lifecycle.
-    #[must_use]
     pub fn new(folder: Option<PathBuf>, overrides: BTreeMap<String, Overrides>) -> Self {
         Self { folder, overrides, leads_may_close: false }
     }

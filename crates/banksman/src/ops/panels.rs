@@ -36,19 +36,16 @@ pub enum ReviewerStatus {
 }
 
 /// Whether the task waits for the word of others.
-#[must_use]
 pub fn is_at_panel(parent: &Stored) -> bool {
     parent.activity() == Some(Activity::Panel)
 }
 
 /// Whether a part of a task is there to judge it, and not to do some of its work.
-#[must_use]
 pub fn is_review(child: &Stored) -> bool {
     child.lifecycle.purpose == Purpose::Review
 }
 
 /// The name of the reviewer.
-#[must_use]
 pub fn reviewer(review: &Stored) -> &str {
     review.text(Field::Reviewer).unwrap_or("reviewer")
 }
@@ -92,7 +89,6 @@ fn open_review(store: &Store, review: &Stored) -> Result<PendingReview, OpsError
 }
 
 /// Why the last answer of a reviewer did not count.
-#[must_use]
 pub fn missed(review: &Stored) -> Option<String> {
     let why = review.text(Field::Diagnostic).filter(|_| review.task.epoch > 0)?;
     // What comes after the first line is what the agent has said about it.

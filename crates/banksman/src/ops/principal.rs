@@ -31,7 +31,6 @@ pub struct RunCaller {
 
 impl RunCaller {
     /// A run that has shown no valid token.
-    #[must_use]
     pub fn unproven(name: Option<&str>) -> Self {
         let name = name.map(str::to_owned);
         let actor = Actor { role: Actor::AGENT.to_owned(), name: name.clone() };
@@ -58,12 +57,10 @@ macro_rules! operations {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Completes "may not".
-            #[must_use]
             pub fn what(self) -> &'static str {
                 match self { $(Self::$name => $what),* }
             }
 
-            #[must_use]
             pub fn access(self, principal: &Principal) -> Access {
                 let [person, worker, run, system] = match self {
                     $(Self::$name => [
@@ -99,13 +96,11 @@ operations! {
 
 impl Principal {
     /// A caller outside every run, by the role that it gives.
-    #[must_use]
     pub fn outside(actor: Actor) -> Self {
         if actor.is_human() { Self::Person(actor) } else { Self::Worker(actor) }
     }
 
     /// What is written into the history.
-    #[must_use]
     pub fn actor(&self) -> Actor {
         match self {
             Self::Person(actor) | Self::Worker(actor) => actor.clone(),

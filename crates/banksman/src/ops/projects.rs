@@ -9,7 +9,6 @@ use super::principal::Operation;
 use super::{OpsError, Session};
 
 /// The name that a folder suggests: its last part, in letters that ids may have.
-#[must_use]
 pub fn name_for(folder: &Path) -> String {
     let last =
         folder.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();

@@ -54,7 +54,6 @@ pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
 }
 
 /// The names of the values that a template puts in, each once.
-#[must_use]
 pub fn values(built_in: &BuiltInTemplate) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in Template::read(built_in.text).names() {

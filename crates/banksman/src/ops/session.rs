@@ -56,23 +56,19 @@ impl Session {
     }
 
     /// For this program itself.
-    #[must_use]
     pub fn system(store: Store) -> Self {
         Self { store, principal: Principal::System }
     }
 
-    #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    #[must_use]
     pub fn actor(&self) -> Actor {
         self.principal.actor()
     }
 
     /// The epoch under which a run writes. After the run has lost its lease, its writes are stale.
-    #[must_use]
     pub fn epoch(&self) -> Option<i64> {
         self.principal.own_run().map(|run| run.epoch)
     }
@@ -106,7 +102,6 @@ impl Session {
     }
 
     /// What was left out of the answers since the last call, because it is damaged.
-    #[must_use]
     pub fn take_damaged(&self) -> BTreeSet<Damage> {
         self.store.take_damaged()
     }
@@ -117,13 +112,11 @@ impl Session {
     }
 
     /// A mark of the changes up to now, for [`wait`](Self::wait).
-    #[must_use]
     pub fn mark(&self) -> WakeMark {
         self.store.mark()
     }
 
     /// Waits until something has changed since the mark, or the time is over.
-    #[must_use]
     pub fn wait(&self, mark: WakeMark, at_most: Duration) -> Waited {
         self.store.wait(mark, at_most)
     }

@@ -111,7 +111,6 @@ pub struct NeedsPerson {
 
 impl StatusSummary {
     /// How many of the tasks in each state are not worked on but wait for another try.
-    #[must_use]
     pub fn retries_by_state(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for retry in &self.retries {
@@ -128,7 +127,6 @@ pub fn page(session: &Session, agents: &Agents) -> Result<StatusPage, OpsError> 
 }
 
 /// The heartbeats of this machine's runs. One that cannot be read is left out.
-#[must_use]
 pub fn heartbeats(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId, KeeperStatus> {
     let heartbeat = |at_work: &ActiveRun| {
         let folder = LocalSite::find(&agents.home, JobId::Run(at_work.run))?;
@@ -138,7 +136,6 @@ pub fn heartbeats(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId, K
 }
 
 /// Counts files, which is slow. A folder that cannot be read counts as empty.
-#[must_use]
 pub fn home_use(agents: &Agents, summary: &StatusSummary) -> HomeUse {
     let home = &agents.home;
     let repos: Vec<PathBuf> =

@@ -89,7 +89,6 @@ pub(super) fn named(batch: &str) -> Result<&str, OpsError> {
 }
 
 /// Whether tasks can be in a batch of this name.
-#[must_use]
 pub fn is_batch_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= limits::NAME_BYTES
@@ -286,7 +285,6 @@ pub fn listed(
 
 /// When a task is tried again by itself that nobody is at work on. What was never tried is only not
 /// to start yet.
-#[must_use]
 pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
     let task = &stored.task;
     task.not_before.filter(|_| task.lease.is_none() && task.epoch > 0 && !stored.state().terminal)

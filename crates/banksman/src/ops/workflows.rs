@@ -251,14 +251,12 @@ fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, Op
 
 impl WorkflowStatus {
     /// Whether Banksman starts nothing for it.
-    #[must_use]
     pub fn is_manual(&self) -> bool {
         self.steps.iter().any(is_manual)
     }
 }
 
 /// Whether a step is done, and its gate answered, by whoever drives the workflow.
-#[must_use]
 pub fn is_manual(step: &Stored) -> bool {
     step.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
 }
@@ -287,7 +285,6 @@ fn gate_of(stored: &Stored) -> Result<Option<String>, StoreError> {
 }
 
 /// Until when people may say no to a step that an agent has let pass. Then it goes on by itself.
-#[must_use]
 pub fn veto_ends(stored: &Stored) -> Option<Instant> {
     let offers = &stored.state().does.as_ref()?.offers;
     let (_, bound) =
@@ -328,7 +325,6 @@ impl ReportedOutcome {
     }
 
     /// Whether it says nothing without a note.
-    #[must_use]
     pub fn needs_note(self) -> bool {
         match self {
             Self::Fail | Self::Veto | Self::Abort => true,
@@ -356,7 +352,6 @@ pub struct WorkFolder<'a> {
 }
 
 /// How often the gate of a step has failed.
-#[must_use]
 pub fn failures(step: &Stored) -> u32 {
     let at = step.lifecycle.counters.iter().position(|counter| counter.name == "rounds");
     at.and_then(|at| step.task.counters.get(at)).map_or(0, |count| count.total)
@@ -394,7 +389,6 @@ pub fn report(
 }
 
 /// What to report instead of what was refused.
-#[must_use]
 pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> ReportInstead {
     let role = session.actor().role;
     let lifecycle = &step.lifecycle;

@@ -37,7 +37,6 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    #[must_use]
     pub fn new(text: &str, request: &str) -> Self {
         Self { text: text.to_owned(), request: Sha256::digest(request.as_bytes()).to_vec() }
     }

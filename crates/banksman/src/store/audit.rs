@@ -54,7 +54,6 @@ impl HistoryEntry {
 
     /// The hash that the record must have. Each part is preceded by its length, so that two
     /// different records never hash the same bytes.
-    #[must_use]
     pub fn computed_hash(&self) -> Vec<u8> {
         let mut hash = Sha256::new();
         let mut part = |bytes: Option<&[u8]>| {
@@ -121,7 +120,6 @@ impl HistoryEntry {
 }
 
 /// Bytes in hexadecimal.
-#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -35,7 +35,6 @@ pub struct ChildCounts {
 }
 
 impl ChildCounts {
-    #[must_use]
     pub fn open(&self) -> i64 {
         self.all - self.done - self.given_up
     }

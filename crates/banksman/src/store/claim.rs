@@ -42,7 +42,6 @@ pub struct ClaimRequest {
 
 impl ClaimRequest {
     /// A claim without budgets.
-    #[must_use]
     pub fn new(actor: Actor, ttl: Span) -> Self {
         Self { actor, ttl, day_budget: Budget::default(), task_budget: Budget::default() }
     }

@@ -138,13 +138,11 @@ impl Store {
 
     /// What this handle and its clones have left out of their answers since the last call, because
     /// it is damaged.
-    #[must_use]
     pub fn take_damaged(&self) -> BTreeSet<Damage> {
         self.damaged.take()
     }
 
     /// A mark to take before reading, for [`Store::wait`].
-    #[must_use]
     pub fn mark(&self) -> WakeMark {
         self.db.mark()
     }

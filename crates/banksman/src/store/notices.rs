@@ -77,12 +77,10 @@ pub struct NewNotice {
 }
 
 impl NewNotice {
-    #[must_use]
     pub fn new(kind: NoticeKind, task: Option<TaskId>, text: String) -> Self {
         Self { kind, task, urgent: false, text, key: None }
     }
 
-    #[must_use]
     pub fn alert(kind: NoticeKind, task: Option<TaskId>, text: String) -> Self {
         Self { urgent: true, ..Self::new(kind, task, text) }
     }

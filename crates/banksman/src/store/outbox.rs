@@ -31,7 +31,6 @@ impl PendingEffect {
     }
 
     /// The key, the same for every attempt.
-    #[must_use]
     pub fn key(&self) -> String {
         format!("{}-{}-{}", self.task, self.seq, self.number)
     }

@@ -39,7 +39,6 @@ numbers!(TaskId, DecisionId, Instant, Span);
 const LOCAL: &str = "local:";
 
 /// The pull request that a branch stands for.
-#[must_use]
 pub fn local_pull_request(branch: &str) -> String {
     format!("{LOCAL}{branch}")
 }
@@ -57,34 +56,28 @@ pub struct Stored {
 
 impl Stored {
     /// The state that it is in.
-    #[must_use]
     pub fn state(&self) -> &State {
         self.lifecycle.state(self.task.state)
     }
 
     /// The value of a field. The check of its lifecycle and the invariants of its row have made sure
     /// that it is of the type that the contract says.
-    #[must_use]
     pub fn value(&self, field: Field) -> Option<&Json> {
         self.task.fields.get(field.name_in(&self.lifecycle))
     }
 
-    #[must_use]
     pub fn text(&self, field: Field) -> Option<&str> {
         self.value(field).and_then(Json::as_str)
     }
 
-    #[must_use]
     pub fn flag(&self, field: Field) -> bool {
         self.value(field).and_then(Json::as_bool).unwrap_or(false)
     }
 
-    #[must_use]
     pub fn number(&self, field: Field) -> Option<i64> {
         self.value(field).and_then(Json::as_i64)
     }
 
-    #[must_use]
     pub fn list(&self, field: Field) -> &[Json] {
         self.value(field).and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
@@ -95,31 +88,26 @@ impl Stored {
     }
 
     /// A field's name in the task's lifecycle, with a value for it.
-    #[must_use]
     pub fn entry(&self, field: Field, value: Json) -> (String, Json) {
         (field.name_in(&self.lifecycle).to_owned(), value)
     }
 
     /// The name of a trigger in the task's lifecycle.
-    #[must_use]
     pub fn trigger(&self, trigger: Trigger) -> &'static str {
         trigger.name_in(&self.lifecycle)
     }
 
     /// Whether a row with this trigger leads out of its state.
-    #[must_use]
     pub fn has_exit(&self, trigger: Trigger) -> bool {
         self.lifecycle.has_exit(self.task.state, trigger)
     }
 
     /// The activity of its state.
-    #[must_use]
     pub fn activity(&self) -> Option<Activity> {
         self.state().activity()
     }
 
     /// The branch that stands for its pull request, if one does.
-    #[must_use]
     pub fn local_branch(&self) -> Option<&str> {
         self.text(Field::PrUrl)?.strip_prefix(LOCAL)
     }

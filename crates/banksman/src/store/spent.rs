@@ -16,7 +16,6 @@ use super::{Result, sql};
 const MOST_OF_A_RUN: i64 = 1_000_000_000_000;
 
 /// The stored name of a scope: `day:2026-03-01`, `batch:spring`, `task:t12`.
-#[must_use]
 pub fn scope_name(scope: &BudgetScope, now: Instant) -> String {
     match scope {
         BudgetScope::Task(task) => format!("task:{task}"),

@@ -18,7 +18,6 @@ pub enum EntryOutcome {
 
 /// Returns the note with new sections. The text outside of them stays the same, byte for byte;
 /// lines that people added inside a section move below it.
-#[must_use]
 pub fn merge(
     existing: &str,
     date: &str,

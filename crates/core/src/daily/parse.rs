@@ -36,7 +36,6 @@ pub enum NoteAnswer {
 }
 
 /// The entry of each decision that counts; copies are left out.
-#[must_use]
 pub fn parse(text: &str) -> Vec<NoteEntry> {
     let fragments = fragments(text);
     let first = entries(&fragments).into_iter().filter(|(_, is_first)| *is_first);

@@ -35,7 +35,6 @@ const FACTS: [&str; 5] =
     ["- **PR**:", "- **Done**:", "- **Effort**:", "- **Learnings**:", "- **Follow-ups**:"];
 
 /// The label of an action.
-#[must_use]
 pub fn label(action: &str) -> String {
     match action {
         "changes" => "Request Changes".to_owned(),
@@ -56,13 +55,11 @@ pub(super) fn action_of(word: &str) -> String {
 }
 
 /// Whether two words differ at most in case.
-#[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
 /// A duration, rounded in the largest unit that fits.
-#[must_use]
 pub fn age(span: Span) -> String {
     const UNITS: [(&str, i64); 3] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)];
     let unit = UNITS.iter().find(|(_, millis)| span.0 >= *millis);

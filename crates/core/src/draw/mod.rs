@@ -72,13 +72,11 @@ pub(crate) struct GraphEdge {
 
 impl Graph {
     /// A Mermaid flowchart, for places that render Mermaid themselves.
-    #[must_use]
     pub fn mermaid(&self) -> String {
         mermaid::mermaid(self)
     }
 
     /// A picture that needs nothing from outside.
-    #[must_use]
     pub fn svg(&self) -> String {
         svg::svg(self)
     }

@@ -20,7 +20,6 @@ pub struct CheckOutcome {
 }
 
 /// Facts come first: the evaluator's opinion counts only if no fact contradicts it.
-#[must_use]
 pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> CheckOutcome {
     let checked = |outcome, detail: &str, ambiguous| {
         let detail = start_of(detail.trim(), DETAIL_BYTES).to_owned();

@@ -30,7 +30,6 @@ const LAST_LINES: usize = 20;
 const SHORT_LINES: usize = 10;
 
 /// Classifies a finished run.
-#[must_use]
 pub fn classify(receipt: &Receipt, expectation: &RunExpectation<'_>) -> Classification {
     let run = RunFacts::of(receipt, expectation);
     let finding = run.classify();
@@ -53,7 +52,6 @@ pub fn classify(receipt: &Receipt, expectation: &RunExpectation<'_>) -> Classifi
 }
 
 /// Whether the facts leave the end open, so that asking an evaluator is worth its cost.
-#[must_use]
 pub fn is_ambiguous(receipt: &Receipt, expectation: &RunExpectation<'_>) -> bool {
     RunFacts::of(receipt, expectation).classify().ambiguous
 }

@@ -11,7 +11,6 @@ use crate::limits;
 const LINK_BYTES: usize = 500;
 
 /// The last link in an agent's final message that is this task's pull request.
-#[must_use]
 pub fn pr_link(final_text: &str, task: &str, branch: &str) -> Option<String> {
     let text = end_of(final_text, limits::FINAL_TEXT_BYTES);
     let links = links_of(text);

@@ -97,7 +97,6 @@ pub enum RetryDecision {
 /// Decides what happens after this classification. `past` are the task's runs since a person last
 /// asked for a retry, the oldest first and without the present one; a success among them restores
 /// no retries. `key` spreads the delays of tasks that failed together.
-#[must_use]
 pub fn next(
     policy: &RetryPolicy,
     classification: &Classification,

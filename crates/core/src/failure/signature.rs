@@ -12,7 +12,6 @@ const READ_BYTES: usize = 64 * 1024;
 const HASH_CHARS: usize = 7;
 
 /// The class, then the text in lower case without colours, identifiers, paths and numbers.
-#[must_use]
 pub fn signature(code: &str, text: &str) -> String {
     let plain = without_escapes(start_of(text, READ_BYTES)).to_lowercase();
     let mut words = String::new();

@@ -30,13 +30,11 @@ pub const SOURCES: [(&str, &str); 9] = [
 ];
 
 /// The source of a fragment that ships with the program.
-#[must_use]
 pub fn fragment(name: &str) -> Option<&'static str> {
     FRAGMENTS.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
 }
 
 /// The source of a built-in lifecycle.
-#[must_use]
 pub fn source(name: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
 }
@@ -59,7 +57,6 @@ pub fn for_purpose(
 }
 
 /// A built-in lifecycle, checked with a project's overrides. `None`: there is none of that name.
-#[must_use]
 pub fn get(name: &str, overrides: &Overrides) -> Option<Result<Lifecycle, Problems>> {
     source(name).map(|source| check(source, &format!("built-in {name}"), overrides))
 }

@@ -37,7 +37,6 @@ use Purpose::{Budget, Review, Step, Subtask, Task, Workflow};
 impl Purpose {
     /// The built-in lifecycle that the engine uses where it creates tasks of this purpose itself. A
     /// project may replace it only by one of the same purpose.
-    #[must_use]
     pub fn engine_lifecycle(self) -> Option<&'static str> {
         match self {
             Task => None,
@@ -149,7 +148,6 @@ macro_rules! contract {
                 demanded_by: $demanded,
             },)+];
 
-            #[must_use]
             pub fn rule(self) -> &'static ContractRow<Self> {
                 &Self::RULES[self as usize]
             }
@@ -159,20 +157,17 @@ macro_rules! contract {
             }
 
             /// The name in a lifecycle of today.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 self.rule().name
             }
 
             /// The name in this lifecycle, whose source may be from before a rename.
-            #[must_use]
             pub fn name_in(self, lifecycle: &Lifecycle) -> &'static str {
                 let rule = self.rule();
                 rule.former.filter(|_| lifecycle.legacy).unwrap_or(rule.name)
             }
 
             /// What a lifecycle of today means by a name.
-            #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::RULES.iter().find(|rule| rule.name == name).map(|rule| rule.item)
             }
@@ -208,7 +203,6 @@ impl FiredIn {
         Self { kinds: &[], activities }
     }
 
-    #[must_use]
     pub fn fits(self, state: &State) -> bool {
         let is_done = |activity| self.activities.contains(&activity);
         self.kinds.contains(&state.kind) || state.activity().is_some_and(is_done)
@@ -250,7 +244,6 @@ pub enum FiredBy {
 
 impl FiredBy {
     /// Where the engine fires it, if it does.
-    #[must_use]
     pub fn engine(self) -> Option<FiredIn> {
         match self {
             Self::Engine(states) | Self::Both(states) => Some(states),
@@ -330,13 +323,11 @@ contract! {
 
 impl Lifecycle {
     /// Whether it declares the field.
-    #[must_use]
     pub fn has_field(&self, field: Field) -> bool {
         self.fields.contains_key(field.name_in(self))
     }
 
     /// Whether a row with this trigger leads out of the state.
-    #[must_use]
     pub fn has_exit(&self, from: StateId, trigger: Trigger) -> bool {
         let name = trigger.name_in(self);
         self.exits(from).any(|row| row.trigger == name)
@@ -344,7 +335,6 @@ impl Lifecycle {
 
     /// Whether the dispatcher fires the trigger when a task's budget is used up: it is called like the
     /// outcome, or it is where a run of the lifecycle leads that ends so.
-    #[must_use]
     pub fn asks_for_budget(&self, trigger: &str) -> bool {
         let routed = |does: &StateActivity| {
             let route = does.outcomes.get(&Outcome::OverBudget);
@@ -355,7 +345,6 @@ impl Lifecycle {
     }
 
     /// The value of a setting that is a time.
-    #[must_use]
     pub fn time(&self, setting: SettingName) -> Option<Span> {
         match self.setting(setting)? {
             Setting::Time(time) => Some(*time),
@@ -364,7 +353,6 @@ impl Lifecycle {
     }
 
     /// Whether a setting that is a flag is on.
-    #[must_use]
     pub fn flag(&self, setting: SettingName) -> bool {
         self.setting(setting) == Some(&Setting::Flag(true))
     }
@@ -374,7 +362,6 @@ impl Lifecycle {
     }
 
     /// The place of the counter, if it is declared.
-    #[must_use]
     pub fn counter_at(&self, counter: CounterName) -> Option<usize> {
         let name = counter.name_in(self);
         self.counters.iter().position(|own| own.name == name)

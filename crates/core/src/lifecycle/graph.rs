@@ -18,7 +18,6 @@ const LEGEND: &[&str] = &[
 ];
 
 /// The drawing of a lifecycle, the current state of a task marked.
-#[must_use]
 pub fn graph(lifecycle: &Lifecycle, current: Option<StateId>) -> Graph {
     let node = |(index, state)| node(lifecycle, state, state_id(index), current);
     Graph {

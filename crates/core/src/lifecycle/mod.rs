@@ -76,13 +76,11 @@ closed! {
 
 impl StateKind {
     /// Whether others rely on it that a task in such a state stays there.
-    #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Cancelled)
     }
 
     /// Whether a task may end in a state of this kind.
-    #[must_use]
     pub fn may_end(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
@@ -104,7 +102,6 @@ closed! {
 
 impl Activity {
     /// How it can end. A person's answers are offered by the lifecycle, so `human` has none here.
-    #[must_use]
     pub fn outcomes(self) -> &'static [Outcome] {
         use Outcome::*;
         match self {
@@ -200,7 +197,6 @@ pub struct StateActivity {
 impl StateActivity {
     /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has
     /// a way for work that is not.
-    #[must_use]
     pub fn only_looks(&self) -> bool {
         self.outcomes.contains_key(&Outcome::NotMerged)
     }
@@ -264,13 +260,11 @@ pub struct State {
 }
 
 impl State {
-    #[must_use]
     pub fn activity(&self) -> Option<Activity> {
         self.does.as_ref().map(|does| does.activity)
     }
 
     /// Whether an agent makes a plan in it.
-    #[must_use]
     pub fn plans(&self) -> bool {
         self.does.as_ref().is_some_and(|does| {
             does.role.as_deref() == Some(AgentRole::Planner.as_str())
@@ -411,7 +405,6 @@ pub enum FieldWriters {
 }
 
 impl FieldDecl {
-    #[must_use]
     pub fn may_be_given_by(&self, role: RoleId) -> bool {
         let listed = match &self.by {
             FieldWriters::Anyone => true,
@@ -422,7 +415,6 @@ impl FieldDecl {
     }
 
     /// Whether anybody besides the system may give it a value.
-    #[must_use]
     pub fn is_given(&self) -> bool {
         match &self.by {
             FieldWriters::Anyone => true,
@@ -432,7 +424,6 @@ impl FieldDecl {
     }
 
     /// Whether only what people and agents bring along with a move changes it.
-    #[must_use]
     pub fn is_given_by_callers(&self) -> bool {
         match &self.by {
             FieldWriters::Anyone | FieldWriters::Computed => false,
@@ -468,18 +459,15 @@ fn has_blank(value: &Value) -> bool {
 pub const PRIOR: &str = "[prior]";
 
 impl Lifecycle {
-    #[must_use]
     pub fn state(&self, id: StateId) -> &State {
         &self.states[usize::from(id.0)]
     }
 
-    #[must_use]
     pub fn counter(&self, id: CounterId) -> &Counter {
         &self.counters[usize::from(id.0)]
     }
 
     /// Finds a state by its name, or by the inner name of a group when only one state has it.
-    #[must_use]
     pub fn find_state(&self, name: &str) -> Option<StateId> {
         let exact = self.states.iter().position(|state| state.name == name);
         exact.or_else(|| self.find_inner(name)).map(state_id)
@@ -492,19 +480,16 @@ impl Lifecycle {
         matching.next().is_none().then_some(first)
     }
 
-    #[must_use]
     pub fn find_role(&self, name: &str) -> Option<RoleId> {
         let index = self.roles.iter().position(|role| role == name)?;
         u16::try_from(index).ok().map(RoleId)
     }
 
-    #[must_use]
     pub fn role_name(&self, id: RoleId) -> &str {
         &self.roles[usize::from(id.0)]
     }
 
     /// Whether one of its states does this.
-    #[must_use]
     pub fn does(&self, activity: Activity) -> bool {
         self.states.iter().any(|state| state.activity() == Some(activity))
     }
@@ -515,7 +500,6 @@ impl Lifecycle {
     }
 
     /// The name of where a transition leads, `[prior]` included.
-    #[must_use]
     pub fn target_name(&self, target: TransitionTarget) -> &str {
         match target {
             TransitionTarget::State(id) => &self.state(id).name,

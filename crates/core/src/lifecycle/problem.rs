@@ -35,7 +35,6 @@ pub struct Problems {
 
 impl Problems {
     /// What is wrong with a file of which nothing can be read.
-    #[must_use]
     pub fn of_file(origin: &str, message: &str, help: &str) -> Self {
         Self::new(origin, "", vec![Problem::of_whole(message, Some(help.to_owned()))])
     }

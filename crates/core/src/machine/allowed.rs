@@ -10,7 +10,6 @@ use crate::time::Instant;
 
 /// The states that an actor could move the task to, as far as fields given along with the move
 /// could make it so.
-#[must_use]
 pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) -> Vec<String> {
     let Some(role) = lifecycle.find_role(&actor.role) else {
         return Vec::new();

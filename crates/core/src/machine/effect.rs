@@ -47,7 +47,6 @@ pub enum TimerKind {
 
 impl TimerKind {
     /// As it is written into the store.
-    #[must_use]
     pub fn code(self) -> (&'static str, i64) {
         match self {
             Self::Bound(row) => ("bound", i64::from(row)),
@@ -56,7 +55,6 @@ impl TimerKind {
         }
     }
 
-    #[must_use]
     pub fn from_code(kind: &str, number: i64) -> Option<Self> {
         let number = u32::try_from(number).ok()?;
         match kind {
@@ -125,13 +123,11 @@ pub(super) const NOTE_DETAIL: &str = "note.detail";
 
 impl Record {
     /// What a note says, such as the reason of a fault.
-    #[must_use]
     pub fn note_detail(&self) -> Option<&str> {
         self.fields.get(NOTE_DETAIL).and_then(Value::as_str)
     }
 
     /// The text that a field was set to.
-    #[must_use]
     pub fn text(&self, field: Field) -> Option<&str> {
         self.fields.get(field.name()).and_then(Value::as_str)
     }

@@ -23,22 +23,18 @@ impl Actor {
     pub const AGENT: &str = "agent";
 
     /// Banksman itself.
-    #[must_use]
     pub fn system() -> Self {
         Self { role: Self::SYSTEM.to_owned(), name: None }
     }
 
-    #[must_use]
     pub fn human(name: &str) -> Self {
         Self { role: Self::HUMAN.to_owned(), name: Some(name.to_owned()) }
     }
 
-    #[must_use]
     pub fn is_human(&self) -> bool {
         self.role == Self::HUMAN
     }
 
-    #[must_use]
     pub fn is_system(&self) -> bool {
         self.role == Self::SYSTEM
     }

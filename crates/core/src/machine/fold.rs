@@ -51,7 +51,6 @@ pub fn fold<'a>(records: impl IntoIterator<Item = (i64, &'a Record)>) -> Result<
 
 impl Folded {
     /// What the history of a task must fold to.
-    #[must_use]
     pub fn of(lifecycle: &Lifecycle, task: &Task) -> Self {
         let state = lifecycle.state(task.state).name.clone();
         Self { version: task.version, state, attributes: changes(lifecycle, None, task) }

@@ -86,7 +86,6 @@ pub enum Driver {
 }
 
 /// Finds what a task waits for. `next_timer` is the earliest timer that the store has for it.
-#[must_use]
 pub fn driver_of(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Driver {
     let state = lifecycle.state(task.state);
     if state.terminal {

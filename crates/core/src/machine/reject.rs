@@ -36,7 +36,6 @@ pub struct Rejected {
 }
 
 impl Rejected {
-    #[must_use]
     pub fn one(why: RejectReason, field: &str, message: impl Into<String>) -> Self {
         Self { why, ..Self::invalid(vec![FieldError::new(field, message)]) }
     }

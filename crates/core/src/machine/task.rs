@@ -20,7 +20,6 @@ pub struct CounterValue {
 
 impl CounterValue {
     /// What counts against the limit.
-    #[must_use]
     pub fn used(self) -> u32 {
         self.total.saturating_sub(self.renewed_at)
     }
@@ -46,7 +45,6 @@ pub struct Spent {
 
 impl Spent {
     /// In the shape of a cost summary.
-    #[must_use]
     pub fn to_json(self) -> Value {
         #[expect(
             clippy::cast_precision_loss,
@@ -136,19 +134,16 @@ impl Task {
     }
 
     /// The run that holds the task.
-    #[must_use]
     pub fn run(&self) -> Option<RunId> {
         self.lease.as_ref().map(|lease| RunId { task: self.id, epoch: lease.epoch })
     }
 
-    #[must_use]
     pub fn count(&self, id: CounterId) -> CounterValue {
         self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
     /// Whether the state does what it does: where its `when` does not hold, the task's parts work
     /// in its place.
-    #[must_use]
     pub fn is_active(&self, lifecycle: &Lifecycle) -> bool {
         let does = lifecycle.state(self.state).does.as_ref();
         let when = does.and_then(|does| does.when.as_ref());
@@ -156,7 +151,6 @@ impl Task {
     }
 
     /// Whether the state calls for a worker and nobody has the task.
-    #[must_use]
     pub fn is_claimable(&self, lifecycle: &Lifecycle) -> bool {
         if self.lease.is_some() {
             return false;
@@ -189,7 +183,6 @@ impl Task {
 
     /// Its place in the queue (lowest first), or `None` while it may not be claimed. What is not
     /// ready has no place, so that a claim never has to look past it.
-    #[must_use]
     pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {
         let ready =
             self.open_needs == 0 && self.not_before.is_none() && self.is_claimable(lifecycle);

@@ -17,7 +17,6 @@ pub enum WaitStatus {
     Until(Option<Instant>),
 }
 
-#[must_use]
 pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> WaitStatus {
     let does = lifecycle.state(task.state).does.as_ref();
     let Some(does) = does.filter(|does| does.activity == Activity::Wait) else {

@@ -27,7 +27,6 @@ pub struct Specialist {
 
 /// The reviewers of every panel, then the specialists with a domain among the task's tags, in the
 /// order of the registry.
-#[must_use]
 pub fn roster(always: &[Reviewer], specialists: &[Specialist], tags: &[String]) -> Vec<Reviewer> {
     let matches_tags = |specialist: &&Specialist| {
         specialist.domains.iter().any(|domain| tags.iter().any(|tag| tag == domain))
@@ -101,7 +100,6 @@ fn check_name(text: &Name, what: &str) -> Result<(), Problem> {
 }
 
 /// Whether a text can be the name of a reviewer. Model names contain `/` and `:`.
-#[must_use]
 pub fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     (1..=limits::NAME_BYTES).contains(&text.len()) && text.chars().all(fits)

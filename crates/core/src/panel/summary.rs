@@ -25,7 +25,6 @@ impl Rationale {
     }
 
     /// Its concerns or, if there are none, its rationale.
-    #[must_use]
     pub fn objections(&self) -> Vec<&str> {
         if !self.concerns.is_empty() {
             return self.concerns.iter().map(String::as_str).collect();
@@ -35,7 +34,6 @@ impl Rationale {
 }
 
 /// A text on one line, cut to `most` bytes.
-#[must_use]
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut text: String =
@@ -60,7 +58,6 @@ pub struct OpenConcern<'p> {
 }
 
 /// The open concerns in the order of the reviewers, up to the limit of a task's fields.
-#[must_use]
 pub fn open_concerns(panel: &Panel) -> Vec<OpenConcern<'_>> {
     concerns_by_reviewer(panel).into_iter().flatten().collect()
 }
@@ -92,7 +89,6 @@ fn concerns_of(assignment: &ReviewAssignment) -> Vec<OpenConcern<'_>> {
 }
 
 /// The suggestions of each reviewer in their order, up to the limit of a task's fields.
-#[must_use]
 pub fn suggestions(panel: &Panel) -> Vec<Vec<&str>> {
     let all = panel.assignments.iter().map(suggestions_of).collect();
     fit_fairly(all, limits::PANEL_SUGGESTIONS_BYTES, |text| text.len())
@@ -133,7 +129,6 @@ fn response(assignment: &ReviewAssignment) -> String {
 }
 
 /// What a person has to decide about.
-#[must_use]
 pub fn unresolved(panel: &Panel) -> String {
     let mut text = String::from("## Unresolved Review Concerns\n");
     for (assignment, own) in panel.assignments.iter().zip(concerns_by_reviewer(panel)) {
@@ -172,7 +167,6 @@ fn capitalised(name: &str) -> String {
 
 /// What has to change, for the next attempt: first what stopped the work, last the suggestions of
 /// reviewers that approved it.
-#[must_use]
 pub fn feedback(panel: &Panel) -> String {
     let rank = |verdict: Verdict| match verdict {
         Verdict::Block => 0,
@@ -204,7 +198,6 @@ fn full_text(verdict: Verdict, opinion: &Rationale) -> String {
 }
 
 /// What the chosen reviewers said in the first pass and in the debate.
-#[must_use]
 pub fn transcript(panel: &Panel, wanted: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     for assignment in panel.assignments.iter().filter(|assignment| wanted(&assignment.reviewer)) {

@@ -20,7 +20,6 @@ pub struct Iteration {
 }
 
 impl Iteration {
-    #[must_use]
     pub fn of(version: u32, plan: &Plan) -> Self {
         let mut objections = plan.problems();
         let subtasks = plan.subtasks.iter().take(limits::PLAN_SUBTASKS);
@@ -42,7 +41,6 @@ impl Iteration {
 }
 
 /// A plan in one line.
-#[must_use]
 pub fn summary_line(plan: &Plan) -> String {
     let problems = plan.problems();
     let too_large =
@@ -62,7 +60,6 @@ pub fn summary_line(plan: &Plan) -> String {
 }
 
 /// The line for an answer that is not a proposal.
-#[must_use]
 pub fn needs_another_pass(why: &str) -> String {
     bounded(&format!("needs another pass: {why}"))
 }
@@ -78,7 +75,6 @@ fn bounded(text: &str) -> String {
 }
 
 /// The proposal as it is appended to the task's body.
-#[must_use]
 pub fn proposal(version: u32, plan: &Plan) -> String {
     let mut text =
         format!("## Decomposition Proposal v{version}\n\n### Subtasks\n\n{}", table(plan));
@@ -113,7 +109,6 @@ fn spikes_of(plan: &Plan, subtask: &Subtask) -> Vec<String> {
 }
 
 /// The results of all iterations, for a person who has to find another way.
-#[must_use]
 pub fn history(iterations: &[Iteration]) -> String {
     let lines: String = iterations.iter().map(Iteration::line).collect();
     format!("## Decomposition History\n\n{lines}")
@@ -135,7 +130,6 @@ fn table(plan: &Plan) -> String {
 }
 
 /// `2h`, `1h30min`, `45min`.
-#[must_use]
 pub fn hours(minutes: u32) -> String {
     match (minutes / 60, minutes % 60) {
         (0, minutes) => format!("{minutes}min"),
@@ -151,7 +145,6 @@ fn inline(text: &str) -> String {
 }
 
 /// Replaces Banksman's section of a body, or adds it. The rest of the body is unchanged.
-#[must_use]
 pub fn with_section(body: &str, text: &str) -> String {
     let part = |text: &str| format!("{OPENING}\n\n{}\n\n{CLOSING}\n", text.trim());
     let (before, after) = outside_section(body);
@@ -177,14 +170,12 @@ fn outside_section(body: &str) -> (&str, &str) {
 }
 
 /// The body without Banksman's section.
-#[must_use]
 pub fn without_section(body: &str) -> String {
     let (before, after) = outside_section(body);
     if after.is_empty() { before.trim_end().to_owned() } else { format!("{before}{after}") }
 }
 
 /// The body of the task for one item; `parent` is the parent's id and title.
-#[must_use]
 pub fn item_body(part: PlanItem<'_>, version: u32, parent: (&str, &str)) -> String {
     let (id, title) = parent;
     let mut text = match part {

@@ -66,7 +66,6 @@ pub fn grants<'r>(
 /// The answers to the decision that a record opened. If the record requests a permission and no
 /// answer of the lifecycle grants it, `allow` is added: it continues the work and grants the
 /// permission.
-#[must_use]
 pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
     let named = |words: &[&str]| {
         let find = |word: &&str| offers.iter().find(|(action, _)| action == word);

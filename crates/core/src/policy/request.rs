@@ -55,7 +55,6 @@ impl PermissionRequest {
 
     /// Parses the actions that a text requests, if it begins with a request. Its first line
     /// contains all of them, so a person who reads the text sees the request before anything else.
-    #[must_use]
     pub fn parse_actions(text: &str) -> Option<Vec<Action>> {
         let line = text.lines().next()?;
         let (class, mut rest) = line.split_once(": ")?;

@@ -95,7 +95,6 @@ static BUILT_IN: LazyLock<Policy> = LazyLock::new(|| {
 });
 
 /// The policy of a project without its own file.
-#[must_use]
 pub fn builtin() -> Policy {
     BUILT_IN.clone()
 }

@@ -9,7 +9,6 @@ use crate::receipt::FaultKind;
 
 /// The fault that a text reports. Of several, a quota comes first, because it must pause the
 /// account.
-#[must_use]
 pub fn fault_in(text: &str) -> Option<FaultKind> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(limits::FINAL_TEXT_BYTES));
     let faults: Vec<FaultKind> =

@@ -28,7 +28,6 @@ const FILLER_TOKENS: usize = 8;
 /// `local` is the zone of a clock time without one, and `zone` finds a zone by its IANA name.
 /// Durations, clock times and dates without a year are at most [`super::LONGEST_WAIT`] away. A full
 /// date is returned as it is written, even if it is implausible; the caller must limit the wait.
-#[must_use]
 pub fn reset_time(
     text: &str,
     now: Instant,

@@ -36,7 +36,6 @@ const GROUPS: [&str; 10] =
 /// - `**` in `touches` is the whole repository. In `allowed_paths` it names no area: it is a
 ///   permission, and often the default.
 /// - Paths that lead out of the repository, and negated ones (`!docs`), name no area.
-#[must_use]
 pub fn areas(target_area: Option<&str>, touches: &[String], allowed_paths: &[String]) -> Vec<Area> {
     if let Some(target) = target_area.and_then(of_target) {
         return vec![target];
@@ -50,7 +49,6 @@ pub fn areas(target_area: Option<&str>, touches: &[String], allowed_paths: &[Str
 }
 
 /// The first area of `a` that overlaps one of `b`: they are equal, or one path contains the other.
-#[must_use]
 pub fn overlap<'a>(a: &'a [Area], b: &[Area]) -> Option<&'a Area> {
     a.iter().find(|mine| b.iter().any(|theirs| mine.meets(theirs)))
 }

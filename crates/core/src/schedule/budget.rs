@@ -63,7 +63,6 @@ impl Budget {
     }
 
     /// Whether nothing is left for another run.
-    #[must_use]
     pub fn is_used_up(&self, used: &Used) -> bool {
         !self.reached(used).is_empty()
     }
@@ -71,7 +70,6 @@ impl Budget {
     /// Every limit that leaves nothing for another run, in the order of the settings. A limit
     /// counts as used up when it is reached, because the cost of the next run is unknown before it
     /// ran.
-    #[must_use]
     pub fn reached(&self, used: &Used) -> Vec<BudgetLimit> {
         Self {
             runs: self.runs.filter(|limit| used.runs >= *limit),
@@ -83,7 +81,6 @@ impl Budget {
     }
 
     /// Every limit with what is used of it, in the order of the settings.
-    #[must_use]
     pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
         fn limit<T: Copy + ToString>(what: &'static str, used: T, limit: T) -> BudgetLimit {
             BudgetLimit { what, used: used.to_string(), limit: limit.to_string() }

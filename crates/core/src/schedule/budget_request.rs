@@ -26,13 +26,11 @@ pub struct RequestedBudget {
 
 impl RequestedBudget {
     /// The limit after a grant.
-    #[must_use]
     pub fn raised(&self) -> Budget {
         self.more.beyond(&self.used)
     }
 
     /// The fields of the task that asks for it.
-    #[must_use]
     pub fn fields(self, scope: String, node: &str, problem: String) -> Fields {
         let fields = [
             (Field::Scope, Value::from(scope)),
@@ -101,7 +99,6 @@ impl BudgetRequest {
         Ok(Self { task: task.id, node, state, budget })
     }
 
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == RequestState::Open
     }
@@ -134,13 +131,11 @@ pub struct RequestLog {
 
 impl RequestLog {
     /// The last request that a person granted.
-    #[must_use]
     pub fn last_granted(&self) -> Option<&BudgetRequest> {
         self.latest.as_ref().filter(|latest| latest.is_granted()).or(self.granted.as_ref())
     }
 
     /// All limits for which a person refused more, the newest last.
-    #[must_use]
     pub fn refused_limits(&self) -> Vec<Budget> {
         let latest = self.latest.iter().filter(|latest| latest.state == RequestState::Refused);
         let mut limits = self.refused.clone();
@@ -150,7 +145,6 @@ impl RequestLog {
     }
 
     /// The limit of a day: the settings, and beyond them what the last grant added.
-    #[must_use]
     pub fn day_limit(&self, settings: Budget) -> Budget {
         self.last_granted().map_or(settings, |granted| settings.beyond(&granted.budget.used))
     }
@@ -185,7 +179,6 @@ pub enum BudgetAction {
 }
 
 /// Decides what the node `node` does about a budget.
-#[must_use]
 pub fn decide(facts: &BudgetFacts, node: &str) -> BudgetAction {
     let BudgetFacts { scope, used, requests, .. } = facts;
     let open = requests.latest.as_ref().filter(|latest| latest.is_open());

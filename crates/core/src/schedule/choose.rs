@@ -53,7 +53,6 @@ const NEEDS: &str = "needs:";
 const AVOID: &str = "avoid:";
 
 /// Whether any worker has everything that these tags require, whatever else may stand against it.
-#[must_use]
 pub fn could_serve(tags: &[String], workers: &[Worker]) -> bool {
     let needs = required(tags, &[], workers);
     workers.iter().any(|worker| lacks(worker, &needs).next().is_none())

@@ -54,7 +54,6 @@ impl Ineligible {
     }
 
     /// A stable identifier for scripts.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NoWorker { .. } => "no_worker",
@@ -75,7 +74,6 @@ impl Ineligible {
     }
 
     /// The reason in a short sentence.
-    #[must_use]
     pub fn detail(&self) -> String {
         match self {
             Self::NoWorker { role, needs } if needs.is_empty() => {
@@ -114,13 +112,11 @@ impl Ineligible {
     }
 
     /// When it ends by itself, if that is known.
-    #[must_use]
     pub fn until(&self) -> Option<Instant> {
         if let Self::AccountPaused { until, .. } = self { Some(*until) } else { None }
     }
 
     /// What it waits for: a person, a task, a worker, an account or a node.
-    #[must_use]
     pub fn waits_for(&self) -> Option<String> {
         match self {
             // The day ends by itself.
@@ -145,7 +141,6 @@ impl Ineligible {
     }
 
     /// What would change it, in a short sentence with the setting to change.
-    #[must_use]
     pub fn remedy(&self) -> String {
         match self {
             Self::NoWorker { role, needs } => {

@@ -63,7 +63,6 @@ pub struct Worker {
 const NOT_FOR_WORKERS: [&str; 2] = ["human", "system"];
 
 impl Worker {
-    #[must_use]
     pub fn plays(&self, role: &str) -> bool {
         !NOT_FOR_WORKERS.contains(&role) && (self.roles.is_empty() || self.roles.contains(role))
     }

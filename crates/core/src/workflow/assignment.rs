@@ -5,7 +5,6 @@ use crate::fence::fence;
 
 /// The step, its inputs and outputs, when it is done, and all feedback of its gate. Foreign text is
 /// fenced.
-#[must_use]
 pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     let worktree = step.worktree.as_deref();
     let Step { id, role, name, .. } = step;
@@ -49,7 +48,6 @@ pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
 }
 
 /// The findings against a report that the step is done, for its author; empty if there are none.
-#[must_use]
 pub fn check_findings(found: &str) -> String {
     if found.is_empty() {
         return String::new();
@@ -61,7 +59,6 @@ pub fn check_findings(found: &str) -> String {
 }
 
 /// How to signal that the step is finished, as an instruction; empty if its end is enough.
-#[must_use]
 pub fn signal(signal: &Signal) -> String {
     match signal {
         Signal::SentinelFile { path } => format!(
@@ -80,7 +77,6 @@ pub fn signal(signal: &Signal) -> String {
 
 /// Paths in a workflow are relative to the root of the repository; those that begin with the step's
 /// worktree are inside of it.
-#[must_use]
 pub fn in_worktree(worktree: Option<&str>, path: &str) -> String {
     let worktree = worktree.map(|name| name.trim_matches('/')).filter(|name| !name.is_empty());
     let inside = worktree.and_then(|name| path.strip_prefix(name)?.strip_prefix('/'));

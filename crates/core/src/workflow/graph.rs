@@ -49,7 +49,6 @@ const LEGEND: &[&str] = &[
 ];
 
 /// The drawing of a workflow; marked steps show their status.
-#[must_use]
 pub fn graph(flow: &Workflow, marks: &StepMarks) -> Graph {
     let about = if flow.about.is_empty() { &flow.id } else { &flow.about };
     let net = Net::new(flow, marks);

@@ -21,7 +21,6 @@ const PAIRS: usize = 3;
 const OWN_FOLDER: &str = ".workflow/";
 
 /// The warnings by line. `exists` says whether a path or glob matches something in the repository.
-#[must_use]
 pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = LintContext::of(flow);
     let mut warnings = Vec::new();
@@ -104,7 +103,6 @@ fn needs_another_workflow(step: &Step) -> bool {
 
 /// Warnings about settings that the file leaves to defaults and that people may want to choose. An
 /// unreadable text has none.
-#[must_use]
 pub fn default_warnings(text: &str) -> Vec<Problem> {
     let Ok(source) = source::read(text) else { return Vec::new() };
     let silent = source.gates.iter().filter(|gate| gate.max_retries.is_none());

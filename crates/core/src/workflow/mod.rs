@@ -79,7 +79,6 @@ pub struct WorkflowOutline {
     pub uses: Vec<String>,
 }
 
-#[must_use]
 pub fn outline(text: &str) -> WorkflowOutline {
     let Ok(source) = source::read(text) else { return WorkflowOutline::default() };
     WorkflowOutline {
@@ -167,7 +166,6 @@ pub enum Need {
 /// Whether a name in `needs` stands for the step `id` of another workflow: the name is its id, the
 /// matrix that it was expanded from, or the step that includes it. Waiting for all steps of a file
 /// amounts to waiting for its last ones.
-#[must_use]
 pub fn matches_step(name: &str, id: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/']))
 }
@@ -240,7 +238,6 @@ pub struct RetryRoute {
 impl Workflow {
     /// A step and everything that depends on it, directly or not, in the order of the file: what
     /// going back to it resets.
-    #[must_use]
     pub fn downstream(&self, id: &str) -> Vec<&Step> {
         let order = StepOrder::of_steps(&self.steps);
         let Some(number) = order.number(id) else { return Vec::new() };
@@ -252,7 +249,6 @@ impl Workflow {
 
 impl Gate {
     /// The agents that decide; empty if a person does.
-    #[must_use]
     pub fn deciders(&self) -> &[String] {
         match self.level {
             EscalationLevel::Auto | EscalationLevel::Notify => &self.reviewers,
@@ -266,7 +262,6 @@ impl Gate {
     }
 
     /// The route for a reviewer's reason.
-    #[must_use]
     pub fn retry_route(&self, reason: Option<&str>) -> Option<&RetryRoute> {
         let route = |reason| self.on_fail.iter().find(|back| back.reason.as_deref() == reason);
         route(reason).or_else(|| route(None))

@@ -18,7 +18,6 @@ pub(super) fn is_id(text: &str) -> bool {
 
 /// An id as part of a file name: `build[linux,2]` becomes `build-linux-2`, `release/X-1` becomes
 /// `release-X-1`.
-#[must_use]
 pub fn file_name(id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let parts: Vec<&str> = id.split(|c| !fits(c)).filter(|part| !part.is_empty()).collect();

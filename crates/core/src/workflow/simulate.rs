@@ -78,7 +78,6 @@ pub struct StepCount {
 /// protect the memory; nobody would read more.
 const MAX_SIMULATION_ENTRIES: usize = 1_000_000;
 
-#[must_use]
 pub fn run_simulation(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
     let mut simulator = Simulator::new(flow, policy);
     let ended = loop {

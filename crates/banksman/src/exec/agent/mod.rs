@@ -59,7 +59,6 @@ macro_rules! adapters {
         }
 
         impl AgentKind {
-            #[must_use]
             pub fn adapter(self) -> &'static Adapter {
                 match self {
                     $(Self::$kind => &$module::ADAPTER,)+
@@ -111,7 +110,6 @@ pub struct AgentRequest {
 
 /// The command that starts an agent in a person's terminal, to which the caller appends the prompt;
 /// none for an agent without an interactive mode.
-#[must_use]
 pub fn interactive(setup: &AgentSetup) -> Option<Vec<String>> {
     let flags = setup.kind.adapter().interactive?;
     let (program, mut words) = program(setup);
@@ -206,21 +204,18 @@ pub trait StreamReader {
 }
 
 /// The program that runs this agent on this request.
-#[must_use]
 pub fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     (setup.kind.adapter().launch)(setup, request)
 }
 
 /// A reader for one run. `before` is what the session had used when the run began, for agents that
 /// count per session.
-#[must_use]
 pub fn reader(kind: AgentKind, before: AgentUsage) -> Box<dyn StreamReader> {
     (kind.adapter().reader)(before)
 }
 
 /// The outcome of a run by its stream and exit code alone, without looking at the work. A named
 /// fault says more than the exit code; a success needs the agent's terminal event and exit code 0.
-#[must_use]
 pub fn outcome_of(summary: &StreamSummary, exit: ProcessExit) -> Outcome {
     if let Some(fault) = &summary.fault {
         return match fault.kind {
@@ -288,7 +283,6 @@ pub struct AgentUsage {
 }
 
 impl AgentUsage {
-    #[must_use]
     pub fn of(summary: &StreamSummary) -> Self {
         let StreamSummary { input_tokens, output_tokens, cost_micros, .. } = *summary;
         Self { input_tokens, output_tokens, cost_micros }

@@ -20,7 +20,6 @@ const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boo
 const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "examples"];
 
 /// The instruction, appended to a prompt, to end with an answer of this shape.
-#[must_use]
 pub fn instruction(schema: &Value) -> String {
     format!(
         "\n\nWhen you are done, your last message must be exactly one JSON object and nothing else: \
@@ -35,7 +34,6 @@ pub(super) fn prompt_with_schema(request: &AgentRequest) -> String {
 }
 
 /// The last JSON object in a text, with or without prose and code fences around it.
-#[must_use]
 pub fn answer_in(text: &str) -> Option<Value> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
     let text = &text[from..];
@@ -56,7 +54,6 @@ pub fn answer_in(text: &str) -> Option<Value> {
 }
 
 /// The schema with one more member that an answer must have: one of these words.
-#[must_use]
 pub fn with_choice(mut schema: Value, name: &str, words: &[&str]) -> Value {
     schema["properties"][name] = json!({ "type": "string", "enum": words });
     schema["required"].as_array_mut().into_iter().for_each(|all| all.push(json!(name)));
@@ -74,7 +71,6 @@ pub fn check_supported(schema: &Value) -> Result<(), String> {
 
 /// The violations in an answer, each with its place; empty if it is valid. The schema must be
 /// supported, see [`check_supported`].
-#[must_use]
 pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, answer, "", &mut found);
@@ -83,7 +79,6 @@ pub fn violations(schema: &Value, answer: &Value) -> Vec<String> {
 
 /// The answer without null members that are optional and not nullable. Where a provider requires
 /// every member, null is the only way for an agent to omit one.
-#[must_use]
 pub fn without_optional_nulls(schema: &Value, answer: Value) -> Value {
     match answer {
         Value::Object(members) => {

@@ -21,7 +21,6 @@ pub struct CheckProof {
 
 impl CheckProof {
     /// Whether all commands passed.
-    #[must_use]
     pub fn all_passed(&self, checks: &Verification) -> bool {
         self.checks.len() == checks.commands.len() && self.checks.iter().all(CheckResult::passed)
     }

@@ -44,7 +44,6 @@ fn escape(after: &[u8]) -> (u8, usize) {
 }
 
 /// A path for people and receipts. Invalid UTF-8 becomes a replacement character.
-#[must_use]
 pub fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }

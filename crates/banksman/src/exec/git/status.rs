@@ -20,7 +20,6 @@ pub struct Status {
 }
 
 impl Status {
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         !self.cut && self.tracked.is_empty() && self.untracked.is_empty() && self.nested.is_empty()
     }

@@ -44,12 +44,10 @@ pub struct StopRequest {
 pub struct JobFolder(PathBuf);
 
 impl JobFolder {
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }

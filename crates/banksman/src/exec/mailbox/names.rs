@@ -13,7 +13,6 @@ const KEPT_BYTES: usize = 120;
 /// Letters of any script, digits and `-_.,` stay, `/` becomes `+`, and everything else is
 /// percent-encoded (`%5B`), so that a person can type the name of most ids and no shell interprets
 /// it.
-#[must_use]
 pub fn file_name(id: &str) -> String {
     if id.is_empty() {
         return "%".to_owned();

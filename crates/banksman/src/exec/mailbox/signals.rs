@@ -113,7 +113,6 @@ impl Fingerprint {
 
 impl SignalFile {
     /// Identifies this signal alone, also after a restart, so that its consequences happen once.
-    #[must_use]
     pub fn key(&self) -> String {
         let Some(fingerprint) = &self.fingerprint else { return self.path.clone() };
         let Fingerprint { inode, modified: (seconds, nanos), hash, .. } = fingerprint;
@@ -121,7 +120,6 @@ impl SignalFile {
     }
 
     /// The same as a mark for the audit log.
-    #[must_use]
     pub fn mark(&self) -> String {
         format!("signal-{}", short_hash(self.key().as_bytes()))
     }
@@ -129,7 +127,6 @@ impl SignalFile {
 
 impl Mailbox {
     /// Whether the signals folder holds anything that was not taken.
-    #[must_use]
     pub fn has_signals(&self) -> bool {
         let Ok(entries) = fs::read_dir(self.signals_folder()) else { return false };
         // A hint: the turn that reads the folder reports what it cannot read.

@@ -79,26 +79,22 @@ impl LocalSite {
     }
 
     /// The folder of a current job, whether it exists or not.
-    #[must_use]
     pub fn folder(&self, job: JobId) -> JobFolder {
         JobFolder::new(self.home.join("runs").join(job.to_string()))
     }
 
     /// The folder of an archived job.
-    #[must_use]
     pub fn past_folder(&self, job: JobId) -> JobFolder {
         JobFolder::new(self.home.join("past").join(job.to_string()))
     }
 
     /// The folder of a current or archived job in this home, for readers: creates nothing.
-    #[must_use]
     pub fn find(home: &Path, job: JobId) -> Option<JobFolder> {
         let folders = ["runs", "past"].map(|name| home.join(name).join(job.to_string()));
         folders.into_iter().find(|folder| folder.is_dir()).map(JobFolder::new)
     }
 
     /// The folder to watch: a file appears in it for every job that ends.
-    #[must_use]
     pub fn ended_folder(&self) -> PathBuf {
         self.home.join("ended")
     }

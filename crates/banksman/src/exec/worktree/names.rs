@@ -27,20 +27,17 @@ pub enum PathTemplateError {
 }
 
 /// The folder in a home that holds only worktrees.
-#[must_use]
 pub fn own_folder(home: &Path) -> PathBuf {
     home.join("worktrees")
 }
 
 /// The folder in which a home keeps spare worktrees and what belongs to them.
-#[must_use]
 pub fn spare_folder(home: &Path) -> PathBuf {
     own_folder(home).join(".spare")
 }
 
 /// A valid branch name, whatever the template and the title contain. Fills in `{task}` and
 /// `{slug}`.
-#[must_use]
 pub fn branch_name(template: &str, task: &str, title: &str) -> String {
     let filled = template.replace("{task}", task).replace("{slug}", &slug(title));
     let parts: Vec<String> =
@@ -82,7 +79,6 @@ fn slug(title: &str) -> String {
 }
 
 /// The rules of `git check-ref-format --branch`.
-#[must_use]
 pub fn is_branch_name(name: &str) -> bool {
     let is_bad = |char: char| {
         char.is_ascii_control() || matches!(char, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\')
@@ -141,14 +137,12 @@ fn one_part<'a>(name: &'static str, value: &'a str) -> Result<&'a str, PathTempl
 }
 
 /// Eight hex digits that distinguish paths.
-#[must_use]
 pub fn hash_of(path: &Path) -> String {
     let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The name under which a worktree's work is rescued: its folder's name as a ref component.
-#[must_use]
 pub fn rescue_name(worktree: &Path) -> String {
     let name = worktree.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let part = ref_part(&name);

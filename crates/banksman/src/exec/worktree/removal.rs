@@ -136,7 +136,6 @@ pub fn empty_trash(runner: &mut dyn Runner, spare: &Path) -> Result<usize, RunEr
 
 /// The disk use below a folder, up to a number of entries. Follows no links and skips what cannot
 /// be read.
-#[must_use]
 pub fn disk_use(folder: &Path, at_most: u64) -> DiskUse {
     let mut used = DiskUse { complete: true, ..DiskUse::default() };
     let mut waiting = vec![folder.to_owned()];

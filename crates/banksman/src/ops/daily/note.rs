@@ -79,7 +79,6 @@ pub fn preview(
 }
 
 /// The result of an answer on one line.
-#[must_use]
 pub fn line(id: DecisionId, outcome: &EntryOutcome) -> String {
     match outcome {
         EntryOutcome::Answered(what) => format!("{id} in the daily note: {what}"),
@@ -125,7 +124,6 @@ impl DailyNote {
     }
 
     /// The folder of the notes.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }

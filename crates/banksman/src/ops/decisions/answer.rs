@@ -163,7 +163,6 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
 }
 
 /// Actions that mean the same as a word.
-#[must_use]
 pub fn synonyms(word: &str) -> &'static [&'static str] {
     SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, same)| same)
 }

@@ -67,7 +67,6 @@ pub fn undo(
 }
 
 /// Whether a move for people leads back from an answer. What it asks for may still be missing.
-#[must_use]
 pub fn has_way_back(answered: &AnswerResult) -> bool {
     let from = answered.applied.entry.as_ref().and_then(|entry| entry.record.from.as_deref());
     from.is_some_and(|from| leads_to(&answered.applied.stored, from))

@@ -53,7 +53,6 @@ impl RunLocation {
     }
 
     /// The command line that resumes the session where the agent worked.
-    #[must_use]
     pub fn resume_line(&self) -> Option<String> {
         let resume = self.resume.as_ref()?;
         Some(match &self.worktree {

@@ -12,7 +12,6 @@ use crate::ops::error_report::Hint;
 use crate::store::conn::Target;
 
 /// The terminal that opens windows for runs, if the settings ask for any.
-#[must_use]
 pub fn window_host(windows: Windows) -> Option<WindowHost> {
     match windows {
         Windows::None => None,

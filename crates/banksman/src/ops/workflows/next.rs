@@ -40,7 +40,6 @@ pub enum NextActionKind {
 }
 
 /// What there is to do now, in the order of the steps.
-#[must_use]
 pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
     if standing.workflow.state().terminal {
         return Vec::new();
@@ -215,7 +214,6 @@ impl Looked<'_> {
 }
 
 /// Whether a person may take it up, before Banksman has laid it out for one.
-#[must_use]
 pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
@@ -223,7 +221,6 @@ pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
 }
 
 /// Whether somebody has the step in hand who will say when it is done.
-#[must_use]
 pub fn is_manual_step(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
     does.is_some_and(|does| {

@@ -17,7 +17,6 @@ pub enum FieldShape {
 }
 
 impl FieldShape {
-    #[must_use]
     pub fn describe(self) -> String {
         match self {
             Self::Type(name) => name.to_owned(),
@@ -25,7 +24,6 @@ impl FieldShape {
         }
     }
 
-    #[must_use]
     pub fn fits(self, declared: &Type) -> bool {
         match (self, declared) {
             (Self::Type(name), declared) => Type::named(name).as_ref() == Some(declared),
@@ -63,7 +61,6 @@ const DATA: FieldShape = FieldShape::Type("any");
 
 impl FieldSource {
     /// What a lifecycle needs for it, if it is not given from outside.
-    #[must_use]
     pub fn needs(self) -> Option<String> {
         match self {
             Self::Activity(activity) => Some(format!("the activity `{}`", activity.as_str())),
@@ -178,18 +175,15 @@ contract! {
 }
 
 impl Field {
-    #[must_use]
     pub fn shape(self) -> FieldShape {
         self.detail().0
     }
 
     /// Whether the program counts with it in lifecycles of this purpose.
-    #[must_use]
     pub fn counts_in(self, purpose: Purpose) -> bool {
         self.shape() == NUMBER && self.rule().purposes.contains(&purpose)
     }
 
-    #[must_use]
     pub fn sources(self) -> &'static [FieldSource] {
         self.detail().1
     }

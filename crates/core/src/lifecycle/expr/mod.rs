@@ -39,7 +39,6 @@ pub const MAX_DEPTH: usize = 32;
 pub const MAX_JOINED_BYTES: usize = 64 * 1024;
 
 /// A record of the program as the value of a field.
-#[must_use]
 pub fn value_of(record: &impl serde::Serialize) -> Value {
     serde_json::to_value(record).expect("records of the program are plain data")
 }
@@ -89,13 +88,11 @@ pub enum ResolvedName {
 
 impl ResolvedName {
     /// The path of a field, if it is one.
-    #[must_use]
     pub fn field(&self) -> Option<&[String]> {
         if let Self::Field(path) = self { Some(path) } else { None }
     }
 
     /// The value of a setting, if it is one.
-    #[must_use]
     pub fn constant(&self) -> Option<&Value> {
         if let Self::Constant(value) = self { Some(value) } else { None }
     }
@@ -121,24 +118,20 @@ impl Expr {
     }
 
     /// `set(field)`, as a requirement that names only a field means it.
-    #[must_use]
     pub fn is_set(path: Vec<String>) -> Self {
         Self { root: CheckedExpr::IsSet(Box::new(CheckedExpr::Name(ResolvedName::Field(path)))) }
     }
 
-    #[must_use]
     pub fn eval(&self, env: &dyn Env) -> Value {
         eval::eval(&self.root, env).into_owned()
     }
 
     /// Whether it evaluates to true. Null and values of other types do not hold.
-    #[must_use]
     pub fn holds(&self, env: &dyn Env) -> bool {
         matches!(*eval::eval(&self.root, env), Value::Bool(true))
     }
 
     /// Whether it holds as far as some values are known; none if that depends on others.
-    #[must_use]
     pub fn truth(&self, known: &dyn KnownValues) -> Option<bool> {
         truth::truth(&self.root, known)
     }
@@ -149,7 +142,6 @@ impl Expr {
     }
 
     /// The fields that it compares with a text that is written out.
-    #[must_use]
     pub fn fields_compared_with_text(&self) -> Vec<&[String]> {
         self.nodes().into_iter().flat_map(CheckedExpr::compared_with_text).flatten().collect()
     }
@@ -162,7 +154,6 @@ impl Expr {
     }
 
     /// The path of the field when the expression is exactly `set(field)`.
-    #[must_use]
     pub fn as_set(&self) -> Option<&[String]> {
         let CheckedExpr::IsSet(inner) = &self.root else {
             return None;

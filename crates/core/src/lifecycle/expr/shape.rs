@@ -31,7 +31,6 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Type {
     /// The type that a lifecycle calls so.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "text" => Some(Self::Text),
@@ -45,7 +44,6 @@ impl Type {
     }
 
     /// The type in words, as in "must be …".
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::Text => "text".to_owned(),
@@ -92,7 +90,6 @@ impl Type {
 
     /// Reads a text that a person typed as a value of this type. What does not fit is left
     /// unchanged, so that [`Type::accepts`] can refuse it in the person's own words.
-    #[must_use]
     pub fn coerce(&self, value: Value) -> Value {
         let Value::String(text) = &value else {
             return value;
@@ -110,7 +107,6 @@ impl Type {
 
 /// Whether a value counts as set: neither missing nor empty. Blank text is empty; `0` and `false`
 /// are not.
-#[must_use]
 pub fn is_present(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -32,7 +32,6 @@ pub struct WorstCase {
 }
 
 /// `rounds` are the debate rounds that several reviewers of one gate may have.
-#[must_use]
 pub fn worst(flow: &Workflow, rounds: usize) -> WorstCase {
     let bounds = RepeatBounds::new(flow);
     let asked = |count: usize| count.saturating_mul(questions(count, rounds));
