@@ -7,6 +7,10 @@ use clap::Args;
 
 use super::{Failure, Result};
 
+/// Of a command that takes none but the global options.
+#[derive(Debug, Args)]
+pub(super) struct NoArgs {}
+
 /// The acting role.
 #[derive(Debug, Default, Args)]
 pub(super) struct ActorArgs {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::output::{cells, table};
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, NoArgs, Result};
 use crate::api;
 use crate::api::batch::Batch as BatchDocument;
 use crate::ops::capacity;
@@ -39,7 +39,11 @@ commands! {
   banksman batch set spring --cost none
 ")]
         Set(BoundsArgs) => set,
-        List(ListArgs) => list,
+        /// List all batches
+        #[command(before_long_help = "Examples:
+  banksman batch list
+")]
+        List(NoArgs) => list,
         /// Stop starting tasks of a batch; running agents continue
         #[command(before_long_help = "Examples:
   banksman batch pause spring
@@ -52,13 +56,6 @@ commands! {
         Resume(NameArgs) => resume,
     }
 }
-
-/// List all batches
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman batch list
-")]
-pub(super) struct ListArgs {}
 
 #[derive(Debug, Args)]
 pub(super) struct NameArgs {
@@ -170,7 +167,7 @@ fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit> {
     Ok(context.out.next(&["batch list"]))
 }
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
+fn list(context: &Context, _: &NoArgs) -> Result<Exit> {
     let batches = capacity::batches(&context.session()?)?;
     context.out.answer(
         || api::list("batches", batches.iter().map(BatchDocument::new)),

@@ -4,7 +4,7 @@ use banksman_core::lifecycle::problem::suggestion;
 use clap::Args;
 
 use super::output::{cells, sanitize, table};
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, NoArgs, Result};
 use crate::api;
 use crate::api::settings::{ListedSetting, Setting, SettingsFile};
 use crate::config::{ConfigFile, EffectiveSetting};
@@ -19,7 +19,11 @@ commands! {
     pub(super) enum ConfigCommand(&Context) {
         List(ListArgs) => list,
         Get(GetArgs) => get,
-        Path(PathArgs) => path,
+        /// List the settings files, highest precedence first
+        #[command(before_long_help = "Examples:
+  banksman config path
+")]
+        Path(NoArgs) => path,
     }
 }
 
@@ -45,13 +49,6 @@ pub(super) struct GetArgs {
     /// The setting's name, as `banksman config list` prints it
     key: String,
 }
-
-/// List the settings files, highest precedence first
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman config path
-")]
-pub(super) struct PathArgs {}
 
 fn list(context: &Context, args: &ListArgs) -> Result<Exit> {
     let settings = settings(context);
@@ -91,7 +88,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit> {
     context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))
 }
 
-fn path(context: &Context, _: &PathArgs) -> Result<Exit> {
+fn path(context: &Context, _: &NoArgs) -> Result<Exit> {
     let row = |source: &ConfigFile| {
         let state = if source.exists { "read" } else { "missing" };
         cells([&source.scope, &state, &source.path.display()])

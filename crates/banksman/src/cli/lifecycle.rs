@@ -5,10 +5,9 @@ mod lint;
 mod show;
 
 use banksman_core::lifecycle::problem::Problems;
-use clap::Args;
 
 use super::output::{cells, table};
-use super::{Context, Exit, Result};
+use super::{Context, Exit, NoArgs, Result};
 use crate::api;
 use crate::api::lifecycle::ListedLifecycle;
 use crate::ops::library::{LibraryError, LifecycleOrigin};
@@ -22,22 +21,19 @@ commands! {
   banksman lifecycle graph mission -o mission.svg
 ")]
     pub(super) enum LifecycleCommand(&Context) {
-        List(ListArgs) => list,
+        /// List the lifecycles that this project can use
+        #[command(before_long_help = "Examples:
+  banksman lifecycle list
+  banksman lifecycle list --json
+")]
+        List(NoArgs) => list,
         Show(show::ShowArgs) => show::run,
         Lint(lint::LintArgs) => lint::run,
         Graph(graph::GraphArgs) => graph::run,
     }
 }
 
-/// List the lifecycles that this project can use
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman lifecycle list
-  banksman lifecycle list --json
-")]
-pub(super) struct ListArgs {}
-
-fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
+fn list(context: &Context, _: &NoArgs) -> Result<Exit> {
     let library = context.library();
     let mut listed = Vec::new();
     for (id, origin) in library.names()? {

@@ -82,6 +82,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Color;
+use arguments::NoArgs;
 use context::Context;
 use exit::Exit;
 use failure::{Failure, Result};

@@ -8,7 +8,7 @@ mod show;
 use banksman_core::policy::Action;
 use clap::Args;
 
-use super::Context;
+use super::{Context, NoArgs};
 
 commands! {
     /// Show and test what agents may do without asking
@@ -22,7 +22,12 @@ commands! {
   banksman policy allow d12
 ")]
     pub(super) enum PolicyCommand(&Context) {
-        Show(show::ShowArgs) => show::show,
+        /// List the rules in effect and where they come from
+        #[command(before_long_help = "Examples:
+  banksman policy show
+  banksman policy show --json
+")]
+        Show(NoArgs) => show::show,
         Lint(show::LintArgs) => show::lint,
         Test(show::TestArgs) => show::test,
         Request(request::RequestArgs) => request::run,

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::output::{Cell, cells, sanitize, sanitize_lines, table};
-use super::{Context, Exit, Failure, Result, report};
+use super::{Context, Exit, Failure, NoArgs, Result, report};
 use crate::api::error::FieldMessage;
 use crate::api::prompt::{ListedPrompt, Prompt};
 use crate::api::{self, Checked};
@@ -26,20 +26,25 @@ commands! {
   banksman prompts lint
 ")]
     pub(super) enum PromptsCommand(&Context) {
-        List(ListArgs) => list,
-        Show(ShowArgs) => show,
-        Lint(LintArgs) => lint,
-        Render(render::RenderArgs) => render::run,
-    }
-}
-
-/// List the prompt templates of this project
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
+        /// List the prompt templates of this project
+        #[command(before_long_help = "Examples:
   banksman prompts list
   banksman prompts list --json
 ")]
-pub(super) struct ListArgs {}
+        List(NoArgs) => list,
+        Show(ShowArgs) => show,
+        /// Check the prompt templates of this project
+        ///
+        /// Checks that every placeholder is known and that no required one is missing. Prints nothing if
+        /// all are valid; exits with 5 otherwise.
+        #[command(before_long_help = "Examples:
+  banksman prompts lint
+  banksman prompts lint --json
+")]
+        Lint(NoArgs) => lint,
+        Render(render::RenderArgs) => render::run,
+    }
+}
 
 /// Show a template as this project uses it
 #[derive(Debug, Args)]
@@ -59,18 +64,7 @@ pub(super) struct ShowArgs {
     schema: bool,
 }
 
-/// Check the prompt templates of this project
-///
-/// Checks that every placeholder is known and that no required one is missing. Prints nothing if
-/// all are valid; exits with 5 otherwise.
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman prompts lint
-  banksman prompts lint --json
-")]
-pub(super) struct LintArgs {}
-
-fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
+fn list(context: &Context, _: &NoArgs) -> Result<Exit> {
     let list = listed(&of_project(context))?;
     context.out.answer(
         || {
@@ -128,7 +122,7 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {
     )
 }
 
-fn lint(context: &Context, _: &LintArgs) -> Result<Exit> {
+fn lint(context: &Context, _: &NoArgs) -> Result<Exit> {
     let found = findings(&of_project(context))?;
     let line = |PromptFinding { path, problem }: &PromptFinding| {
         let place = context.below_root(path);

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::output::{cells, table};
 use super::symbols::{local, rough_span};
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, NoArgs, Result};
 use crate::api;
 use crate::api::worker::{Account, Node as NodeDocument, ResumedAccount};
 use crate::ops::capacity;
@@ -40,17 +40,14 @@ commands! {
   banksman accounts resume anthropic
 ")]
     pub(super) enum AccountsCommand(&Context) {
-        List(ListArgs) => list,
+        /// List accounts that were paused, and until when
+        #[command(before_long_help = "Examples:
+  banksman accounts list
+")]
+        List(NoArgs) => list,
         Resume(ResumeArgs) => resume,
     }
 }
-
-/// List accounts that were paused, and until when
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman accounts list
-")]
-pub(super) struct ListArgs {}
 
 /// End the pause of an account now
 #[derive(Debug, Args)]
@@ -130,7 +127,7 @@ fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit> {
     context.out.answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))
 }
 
-fn list(context: &Context, _: &ListArgs) -> Result<Exit> {
+fn list(context: &Context, _: &NoArgs) -> Result<Exit> {
     let accounts = capacity::accounts(&context.session()?)?;
     let now = context.now;
     context.out.answer(

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Context, Failure, Result};
+use super::{Context, Failure, NoArgs, Result};
 use crate::ops::Session;
 use crate::ops::projects;
 use crate::ops::workflows::{self, Params, WorkflowStatus};
@@ -37,7 +37,14 @@ commands! {
         Next(next::NextArgs) => next::run,
         Report(report::ReportArgs) => report::run,
         Graph(graph::GraphArgs) => graph::run,
-        Schema(schema::SchemaArgs) => schema::run,
+        /// Print the JSON schema of workflow files, for editors
+        ///
+        /// Editors with a YAML language server complete and explain the keys of a file that starts with `#
+        /// yaml-language-server: $schema=workflow.schema.json`.
+        #[command(before_long_help = "Examples:
+  banksman workflow schema > .workflow/workflow.schema.json
+")]
+        Schema(NoArgs) => schema::run,
     }
 }
 

@@ -11,16 +11,8 @@ use crate::api::error::FieldMessage;
 use crate::api::policy::Classified;
 use crate::api::{Checked, Sorted};
 use crate::cli::output::{cells, sanitize, sanitize_lines, table};
-use crate::cli::{Context, Exit, Failure, Result, report};
+use crate::cli::{Context, Exit, Failure, NoArgs, Result, report};
 use crate::ops::error_report::Code;
-
-/// List the rules in effect and where they come from
-#[derive(Debug, Args)]
-#[command(before_long_help = "Examples:
-  banksman policy show
-  banksman policy show --json
-")]
-pub(in crate::cli) struct ShowArgs {}
 
 /// Check a policy file
 ///
@@ -52,7 +44,7 @@ pub(in crate::cli) struct TestArgs {
     rank: Rank,
 }
 
-pub(super) fn show(context: &Context, _: &ShowArgs) -> Result<Exit> {
+pub(super) fn show(context: &Context, _: &NoArgs) -> Result<Exit> {
     let policy = policy_here(context)?;
     context.out.answer(|| Sorted(&policy), || listed(&policy))
 }
