@@ -181,8 +181,8 @@ impl ResetContext<'_> {
         if name.eq_ignore_ascii_case("z") {
             return Some(TimeZone::UTC);
         }
-        let hours = |zone: &str| zone.strip_prefix(&*name)?.parse::<i32>().ok();
-        if let Some(hours) = ABBREVIATIONS.split(' ').find_map(hours) {
+        let hours = |zone: &str| zone.strip_prefix(&*name).and_then(|hours| hours.parse().ok());
+        if let Some(hours) = ABBREVIATIONS.split(' ').find_map::<i32, _>(hours) {
             return fixed(hours * 60);
         }
         let full =

@@ -1,6 +1,6 @@
 //! `up` is killed while it plans, while a panel sits, between an approval and the subtasks that
 //! come of it, and while these are merged: all ends as if nothing had been, with every subtask,
-//! every seat and every merge once.
+//! every reviewer and every merge once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ const PLANNING: [Moment; 9] = [
     Begun("r1.1"),
     Amid("UPDATE ON tasks WHEN NEW.id = 1 AND json_extract(NEW.fields, '$.plan_version') = 1"),
     Begun("r1.2"),
-    // The second of two seats.
+    // The second of two reviewers.
     Amid("INSERT ON tasks WHEN NEW.id = 3"),
     Begun("r3.1"),
     Amid("UPDATE ON tasks WHEN NEW.id = 3 AND NEW.kind = 'done'"),
@@ -54,6 +54,8 @@ const SPLITTING: [Moment; 6] = [
     In(TaskId(5), "review"),
     In(TaskId(5), "merge_ready"),
 ];
+/// The first subtask waits for its merge before it is asked about.
+const WORKING: [Moment; 1] = [In(TaskId(5), "merge_ready")];
 const FOLLOWING: [Moment; 6] = [
     // Before the merge that a person has said yes to, when it was begun but is not known to be,
     // and when it is done but not known to be.
@@ -65,8 +67,9 @@ const FOLLOWING: [Moment; 6] = [
     Amid("UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'merge_ready'"),
 ];
 
-/// One plan that is too big and one that is not, and a concern that is given up.
-fn desk(is_patient: bool) -> Desk {
+/// One plan that is too big and one that is not, and a concern that is given up. An agent that `up`
+/// is killed beside waits until then.
+fn desk(killed_at: [&[Moment]; 3]) -> Desk {
     let desk = Desk::empty();
     let until_go = "run until [ -f \"$YARD/go-${BANKSMAN_RUN%%:*}\" ]; do sleep 0.02; done\n";
     let too_big = answer(&plan(&[subtask("everything", 15)], &[]));
@@ -79,7 +82,8 @@ fn desk(is_patient: bool) -> Desk {
         ("r5.1", ANYBODY),
     ];
     for (run, script) in scripts {
-        let before = if is_patient { until_go } else { "" };
+        let waits = killed_at.concat().iter().any(|at| matches!(at, Begun(begun) if *begun == run));
+        let before = if waits { until_go } else { "" };
         desk.harness.script(run, &format!("{before}{script}"));
     }
     desk
@@ -189,11 +193,23 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
     Left::of(desk)
 }
 
-#[test]
-fn a_plan_whose_up_is_killed_again_and_again_ends_the_same() {
-    let expected = lived(&desk(false), [&[], &[In(TaskId(5), "merge_ready")], &[]]);
+/// No task is there twice and nothing was lost, wherever `up` is killed.
+#[track_caller]
+fn ends_the_same(killed_at: [&[Moment]; 3]) {
+    let undisturbed: [&[Moment]; 3] = [&[], &WORKING, &[]];
+    let expected = lived(&desk(undisturbed), undisturbed);
     assert!(expected.tasks.values().all(|count| *count == 1), "{expected:#?}");
     assert_eq!((expected.children.len(), expected.merges.len()), (3, 3));
     assert!(expected.verdicts.contains("WITHDRAWN"), "{}", expected.verdicts);
-    assert_eq!(lived(&desk(true), [&PLANNING, &SPLITTING, &FOLLOWING]), expected);
+    assert_eq!(lived(&desk(killed_at), killed_at), expected);
+}
+
+#[test]
+fn a_plan_whose_up_is_killed_while_it_is_made_ends_the_same() {
+    ends_the_same([&PLANNING, &WORKING, &[]]);
+}
+
+#[test]
+fn a_plan_whose_up_is_killed_while_it_is_carried_out_ends_the_same() {
+    ends_the_same([&[], &SPLITTING, &FOLLOWING]);
 }
