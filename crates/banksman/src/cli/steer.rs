@@ -51,7 +51,7 @@ pub(super) struct CancelArgs {
     reason: String,
 }
 
-/// Ask a person about a task, whatever its state
+/// Ask a person about a task, where its lifecycle allows that
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman escalate t12 'this needs a larger budget'

@@ -218,7 +218,7 @@ pub(super) fn set_place(
 
 /// The areas of a task, by its fields.
 pub(super) fn areas_of(task: &Task) -> Vec<Area> {
-    // A lifecycle may spell its own field as the seed does.
+    // A lifecycle may spell its own field in camel case, as `mission` spells its others.
     let names = [Field::TargetArea.name(), "targetArea"];
     let target = names.iter().find_map(|name| task.fields.get(*name));
     let list = |field: Field| -> Vec<String> {

@@ -64,9 +64,9 @@ impl ValueEnum for ReportedOutcome {
             Self::Pass => "The gate lets it pass",
             Self::Fail => "The gate sends it back",
             Self::Veto => "A person revokes an agent's pass",
-            Self::Abort => "The step is abandoned",
-            Self::Retry => "An abandoned step starts again",
-            Self::Skip => "The workflow continues without the abandoned step",
+            Self::Abort => "The step is given up",
+            Self::Retry => "A step that was given up starts again",
+            Self::Skip => "The workflow continues without the step that was given up",
         };
         Some(PossibleValue::new(self.as_str()).help(help))
     }
