@@ -32,7 +32,7 @@ documents! {
         running: Vec<Running<'a>> = summary
             .at_work
             .iter()
-            .map(|run| Running::new(run, page.heartbeats.get(&run.run)))
+            .map(|run| Running::new(run, page.job_statuses.get(&run.run)))
             .collect(),
         states: Vec<StateCount<'a>> = overview.states.iter().map(StateCount::new).collect(),
         worktrees: usize = page.home.worktrees,

@@ -153,7 +153,7 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
 
 fn at_work(symbols: Symbols, page: &StatusPage, now: Instant) -> String {
     let row = |at_work: &ActiveRun| {
-        let said = page.heartbeats.get(&at_work.run);
+        let said = page.job_statuses.get(&at_work.run);
         let tokens = said.map(|said| format_tokens(said.input_tokens + said.output_tokens));
         let cost = said.and_then(|said| said.cost_micros).map(format_cost);
         let last = said.map(|said| first_line(&said.last)).filter(|last| !last.is_empty());

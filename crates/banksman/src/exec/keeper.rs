@@ -6,9 +6,9 @@
 //! processes that it started can be ended without it: see [`super::site`]. Its standard input is
 //! the lock on its folder, which no child inherits.
 
+mod agent_turn;
 pub(in crate::exec) mod cgroup;
 mod folder;
-mod heartbeat;
 mod inspect;
 mod lease;
 mod lines;
@@ -18,8 +18,8 @@ mod program;
 mod pull;
 mod signal;
 mod stages;
+mod status;
 pub(in crate::exec) mod tree;
-mod turn;
 mod wake;
 mod watch;
 
@@ -39,15 +39,15 @@ use rustix::process::{getpid, setsid};
 
 pub use super::files::FileError;
 pub use folder::{JobFolder, KeeperStart, StopRequest};
-pub use heartbeat::{KeeperStatus, Stage};
 pub use lines::Lines;
+pub use status::{KeeperStatus, Stage};
 
 use super::job::JobSpec;
 use crate::clock;
 use crate::config::{EnvVars, Environment};
 use cgroup::Cgroup;
-use heartbeat::KeeperStatusWriter;
 use lease::{LeaseRenewal, millis};
+use status::KeeperStatusWriter;
 use wake::Wake;
 
 /// In the environment of everything that a job starts: the job's name and a random number.
@@ -159,7 +159,7 @@ struct Keeper {
     wake: Wake,
     lease: Option<LeaseRenewal>,
     cgroup: Option<Cgroup>,
-    heartbeat: KeeperStatusWriter,
+    status_file: KeeperStatusWriter,
     next_tick: Moment,
     /// Why the whole job must end now.
     interrupt: Option<EndCause>,
@@ -200,7 +200,7 @@ impl Keeper {
             wake,
             lease,
             cgroup,
-            heartbeat: KeeperStatusWriter::new(now),
+            status_file: KeeperStatusWriter::new(now),
             next_tick: now,
             interrupt: None,
             progressed: false,
@@ -211,7 +211,7 @@ impl Keeper {
 
     /// Writes the receipt, then the marker that announces it.
     fn close(mut self) -> Result<(), KeeperError> {
-        self.heartbeat.write(&self.folder, clock::monotonic());
+        self.status_file.write(&self.folder, clock::monotonic());
         let mut tries = 1;
         while let Err(error) = self.folder.write_receipt(&self.receipt) {
             if tries == RECEIPT_TRIES {

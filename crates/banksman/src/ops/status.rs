@@ -37,8 +37,8 @@ const DELAYED: i64 = 200;
 #[derive(Debug, Clone)]
 pub struct StatusPage {
     pub summary: StatusSummary,
-    /// The heartbeats of this machine's runs, by run.
-    pub heartbeats: BTreeMap<RunId, KeeperStatus>,
+    /// The job statuses of this machine's runs, by run.
+    pub job_statuses: BTreeMap<RunId, KeeperStatus>,
     pub home: HomeUse,
 }
 
@@ -122,17 +122,17 @@ impl StatusSummary {
 
 pub fn page(session: &Session, agents: &Agents) -> Result<StatusPage, OpsError> {
     let summary = summary(session)?;
-    let (heartbeats, home) = (heartbeats(agents, &summary), home_use(agents, &summary));
-    Ok(StatusPage { summary, heartbeats, home })
+    let (job_statuses, home) = (job_statuses(agents, &summary), home_use(agents, &summary));
+    Ok(StatusPage { summary, job_statuses, home })
 }
 
-/// The heartbeats of this machine's runs. One that cannot be read is left out.
-pub fn heartbeats(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId, KeeperStatus> {
-    let heartbeat = |at_work: &ActiveRun| {
+/// The job statuses of this machine's runs. One that cannot be read is left out.
+pub fn job_statuses(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId, KeeperStatus> {
+    let job_status = |at_work: &ActiveRun| {
         let folder = LocalSite::find(&agents.home, JobId::Run(at_work.run))?;
-        Some((at_work.run, folder.heartbeat().ok()??))
+        Some((at_work.run, folder.status().ok()??))
     };
-    summary.at_work.iter().filter_map(heartbeat).collect()
+    summary.at_work.iter().filter_map(job_status).collect()
 }
 
 /// Counts files, which is slow. A folder that cannot be read counts as empty.

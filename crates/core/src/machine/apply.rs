@@ -2,10 +2,10 @@
 
 use super::allowed::asks_who;
 use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate};
+use super::entry::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::Actor;
 use super::fold;
-use super::plan::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::reject::FieldError;
 use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};

@@ -3,9 +3,9 @@
 use super::allowed::allowed;
 use super::apply::{Cause, take};
 use super::effect::TaskUpdate;
+use super::entry::{due, open_decision};
 use super::env::Moment;
 use super::event::{Actor, TransitionRequest};
-use super::plan::{due, open_decision};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Lease, Task};
 use crate::lifecycle::contract::{SettingName, Trigger};

@@ -3,10 +3,10 @@
 use super::apply::{may_give, patch, quiet, too_large, unmet};
 use super::ask::role_of;
 use super::effect::{DecisionChange, Record, TaskUpdate};
+use super::entry::{entry_effects, open_decision, timers};
 use super::env::{Moment, TaskEnv};
 use super::event::Actor;
 use super::fold;
-use super::plan::{entry_effects, open_decision, timers};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{CounterValue, Spent, Task};
 use crate::ids::TaskId;

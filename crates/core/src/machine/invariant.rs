@@ -1,8 +1,8 @@
 //! What is true of every task at every time. Checked before each write and after each read.
 
 use super::apply::unmet;
+use super::entry::{is_left_to_children, is_silent};
 use super::env::TaskEnv;
-use super::plan::{is_left_to_children, is_silent};
 use super::task::Task;
 use crate::ids::TaskId;
 use crate::lifecycle::{Lifecycle, RoleId, StateKind};

@@ -9,12 +9,12 @@ mod apply;
 mod ask;
 mod create;
 mod effect;
+mod entry;
 mod env;
 mod event;
 mod fold;
 mod invariant;
 mod outcome;
-mod plan;
 mod reject;
 mod run;
 mod step;
@@ -27,13 +27,13 @@ pub use create::{ImportedState, NewTask, create, import};
 pub use effect::{
     Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, TaskUpdate, Timer, TimerKind,
 };
+pub use entry::running_bounds;
 pub use event::{
     ActivityReport, Actor, Claim, Event, Finish, Heartbeat, HistoryNote, NotAnActor,
     TransitionRequest,
 };
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, Driver, check, driver_of};
-pub use plan::running_bounds;
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};
 pub use task::{CounterValue, Damaged, Lease, Spent, Task};

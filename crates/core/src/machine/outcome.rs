@@ -2,10 +2,10 @@
 
 use super::apply::{Cause, patch, take, too_large, unmet};
 use super::effect::{Effect, TaskUpdate};
+use super::entry::{in_place, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::{ActivityReport, Actor};
 use super::fold;
-use super::plan::{in_place, plan_timers};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
 use crate::lifecycle::expr::{Fields, MAX_JOINED_BYTES};

@@ -3,10 +3,10 @@
 use super::apply::{Cause, quiet, take};
 use super::ask::{lease_of, role_of};
 use super::effect::TaskUpdate;
+use super::entry::{in_place, plan_timers};
 use super::env::Moment;
 use super::event::{Claim, Finish, Heartbeat};
 use super::outcome::{End, lead_on};
-use super::plan::{in_place, plan_timers};
 use super::reject::{RejectReason, Rejected};
 use super::task::{Lease, Task};
 use crate::lifecycle::contract::Trigger;

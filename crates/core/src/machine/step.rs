@@ -3,10 +3,10 @@
 use super::apply::{Cause, quiet, take};
 use super::ask::{ask, role_of};
 use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
+use super::entry::{due, in_place, plan_timers, running_bounds};
 use super::env::Moment;
 use super::event::{ActivityReport, Actor, Event};
 use super::outcome::report;
-use super::plan::{due, in_place, plan_timers, running_bounds};
 use super::reject::{RejectReason, Rejected};
 use super::run::{claim, finish, heartbeat};
 use super::task::Task;

@@ -68,7 +68,7 @@ impl View {
             self.page.home = status::home_use(agents, &self.page.summary);
             self.home_read_at = now;
         }
-        self.page.heartbeats = status::heartbeats(agents, &self.page.summary);
+        self.page.job_statuses = status::job_statuses(agents, &self.page.summary);
         let shown = text(context.out.symbols, &context.config, &self.page, clock::now());
         let frame = frame(&shown, size());
         if frame != self.drawn {

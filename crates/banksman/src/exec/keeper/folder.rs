@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::files::{self, AtPath, FileError, fault, sync_folder};
 use super::super::job::JobSpec;
-use super::heartbeat::KeeperStatus;
+use super::status::KeeperStatus;
 
 /// The largest file of a job: a receipt with the ends of all its logs is much smaller.
 const JSON_BYTES: u64 = 16 * 1024 * 1024;
@@ -85,12 +85,12 @@ impl JobFolder {
         replace(&self.0.join("keeper.json"), &json(begun))
     }
 
-    pub fn heartbeat(&self) -> Result<Option<KeeperStatus>, FileError> {
+    pub fn status(&self) -> Result<Option<KeeperStatus>, FileError> {
         self.read_renamed("heartbeat.json", "beat.json")
     }
 
-    pub fn write_heartbeat(&self, heartbeat: &KeeperStatus) -> Result<(), FileError> {
-        replace(&self.0.join("heartbeat.json"), &json(heartbeat))
+    pub fn write_status(&self, status: &KeeperStatus) -> Result<(), FileError> {
+        replace(&self.0.join("heartbeat.json"), &json(status))
     }
 
     /// A job that an earlier build started has the former name.

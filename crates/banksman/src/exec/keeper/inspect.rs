@@ -9,13 +9,13 @@ use super::super::evidence::run_command;
 use super::super::files;
 use super::super::job::Verification;
 use super::Keeper;
-use super::heartbeat::Stage;
+use super::status::Stage;
 
 impl Keeper {
     /// Runs the commands only if no file is missing: otherwise they could not add anything.
     pub(super) fn inspect(&mut self, folder: &Path, checks: &Verification) -> Result<(), EndCause> {
         self.confirm_lease()?;
-        self.heartbeat.status.stage = Stage::Evidence;
+        self.status_file.status.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };
         for command in checks.commands.iter().filter(|_| found.missing.is_empty()) {
             let check = run_command(self, folder, (command, checks.timeout_ms))?;

@@ -12,8 +12,8 @@ use super::super::git::{Git, PullRequest};
 use super::super::job::Workspace;
 use super::super::process::RunError;
 use super::Keeper;
-use super::heartbeat::Stage;
 use super::stages::{is_success, no_worktree};
+use super::status::Stage;
 
 /// Waits between checks after an agent has named its pull request: forges publish one shortly after
 /// they create it.
@@ -115,7 +115,7 @@ impl Keeper {
     /// Checks once for a manual step, without a worktree.
     pub(super) fn poll_pull_request(&mut self, place: Option<&Workspace>) -> Result<(), EndCause> {
         let workspace = place.ok_or_else(no_worktree)?;
-        self.heartbeat.status.stage = Stage::Evidence;
+        self.status_file.status.stage = Stage::Evidence;
         self.receipt.evidence = Some(self.look_once(workspace)?);
         Ok(())
     }

@@ -22,9 +22,9 @@ use super::super::merge::{find, merge};
 use super::super::worktree::environment;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
-use super::heartbeat::Stage;
+use super::agent_turn::{AgentTurn, Logs};
 use super::lease::{LeaseRenewal, millis};
-use super::turn::{AgentTurn, Logs};
+use super::status::Stage;
 use super::watch::POLL_INTERVAL;
 use crate::clock;
 
@@ -84,7 +84,7 @@ impl Keeper {
             self.write_json(GUARD_FILE, guard)?;
         }
         self.clear_mailbox(&work.checks, &folder)?;
-        self.heartbeat.status.stage = Stage::Agent;
+        self.status_file.status.stage = Stage::Agent;
         let ended = self.run_turns(work, &folder);
         self.wall = None;
         if let Some(reading) = &mut self.receipt.reading {
@@ -92,7 +92,7 @@ impl Keeper {
         }
         self.check_interrupt()?;
         let succeeded = ended.is_ok() && is_success(self.receipt.reading.as_ref());
-        self.heartbeat.status.stage = Stage::Evidence;
+        self.status_file.status.stage = Stage::Evidence;
         self.gather(work, &folder, place.zip(prepared), succeeded)?;
         ended?;
         match &work.evaluator {
@@ -153,7 +153,7 @@ impl Keeper {
         let (folder, prepared) = self.prepare(place)?;
         let (workspace, prepared) = place.zip(prepared).ok_or_else(no_worktree)?;
         self.open_mailbox(checks, &folder)?;
-        self.heartbeat.status.stage = Stage::Evidence;
+        self.status_file.status.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
         let gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
         let criterion = checks.criterion.clone();
@@ -192,7 +192,7 @@ impl Keeper {
                 Err(ended) => return Err(ended),
             }
         }
-        self.heartbeat.status.stage = Stage::Merge;
+        self.status_file.status.stage = Stage::Merge;
         self.receipt.merge = Some(merge(self, workspace, checks, message, commit)?);
         Ok(())
     }
@@ -204,13 +204,13 @@ impl Keeper {
     ) -> Result<(), EndCause> {
         self.confirm_lease()?;
         let workspace = place.ok_or_else(no_worktree)?;
-        self.heartbeat.status.stage = Stage::Merge;
+        self.status_file.status.stage = Stage::Merge;
         self.receipt.merge = Some(find(self, workspace, commit)?);
         Ok(())
     }
 
     fn clean_up(&mut self, workspace: &Workspace) -> Result<(), EndCause> {
-        self.heartbeat.status.stage = Stage::CleanUp;
+        self.status_file.status.stage = Stage::CleanUp;
         let removed = worktree::removal::remove(self, workspace)?;
         if let Some(rescue) = removed.rescue {
             eprintln!("{} work that was only in the worktree is saved as {rescue}", clock::now());
@@ -291,7 +291,7 @@ impl Keeper {
                 }
                 Some(EndCause::Stalled) if receipt.nudges == 0 && session.is_some() => {
                     receipt.nudges += 1;
-                    self.heartbeat.status.nudges = receipt.nudges;
+                    self.status_file.status.nudges = receipt.nudges;
                     work.nudge.clone()
                 }
                 Some(ended) => return Err(ended),
@@ -311,7 +311,7 @@ impl Keeper {
     /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it
     /// cannot change anything there.
     fn evaluate(&mut self, evaluator: &Evaluator, facts: &str) -> Result<(), EndCause> {
-        self.heartbeat.status.stage = Stage::Evaluate;
+        self.status_file.status.stage = Stage::Evaluate;
         let asked = self.ask_evaluator(evaluator, facts);
         let answered = asked.as_ref().filter(|reading| is_success(Some(reading)));
         let answer = answered.and_then(|reading| reading.answer.clone());

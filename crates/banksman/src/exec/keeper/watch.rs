@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::super::process::child::{Child, Side, reap};
-use super::heartbeat::KeeperStatus;
 use super::lease::{LeaseRenewal, LeaseState, millis};
+use super::status::KeeperStatus;
 use super::tree::{self, Process};
 use super::{Keeper, log_error};
 use crate::clock;
@@ -122,9 +122,9 @@ impl Keeper {
             });
             if had_output {
                 self.progressed = true;
-                self.heartbeat.status.last_output_at = Some(clock::now());
+                self.status_file.status.last_output_at = Some(clock::now());
             }
-            listener.update_status(&mut self.heartbeat.status);
+            listener.update_status(&mut self.status_file.status);
             child_exit.phase = self.advance(&mut child_exit, &mut child, listener, (now, deadline));
             let until = match child_exit.phase {
                 Phase::Over => break,
@@ -301,13 +301,13 @@ impl Keeper {
                 let reported = std::mem::replace(reported, bytes) != bytes;
                 std::mem::take(progressed) || reported
             });
-            self.heartbeat.status.expires_at = Some(lease.expires_at);
+            self.status_file.status.expires_at = Some(lease.expires_at);
             match lease.state {
                 LeaseState::Valid => {}
                 LeaseState::Expiring | LeaseState::Lost => self.interrupt_for(EndCause::LeaseLost),
             }
         }
-        self.heartbeat.write_if_due(&self.folder, now);
+        self.status_file.write_if_due(&self.folder, now);
         ended
     }
 
@@ -340,7 +340,7 @@ impl Keeper {
                 .as_ref()
                 .filter(|lease| lease.state == LeaseState::Valid)
                 .map(LeaseRenewal::due_at),
-            self.heartbeat.due_at(),
+            self.status_file.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
         let timeout = until.saturating_duration_since(clock::monotonic());

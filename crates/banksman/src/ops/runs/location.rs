@@ -33,7 +33,7 @@ impl RunLocation {
         let plan = folder.spec()?;
         let is_alive = folder.is_locked()?;
         let begun = folder.begun()?.filter(|_| is_alive);
-        let heartbeat = folder.heartbeat()?.filter(|_| is_alive);
+        let status = folder.status()?.filter(|_| is_alive);
         let reading = folder.receipt()?.and_then(|receipt| receipt.reading);
         let workspace = plan.as_ref().and_then(|plan| plan.workspace.as_ref());
         let work = plan.as_ref().and_then(JobSpec::agent);
@@ -46,7 +46,7 @@ impl RunLocation {
             branch: workspace.map(|workspace| workspace.branch.clone()),
             folder: folder.path().to_owned(),
             keeper: begun.map(|begun| begun.pid),
-            agent: heartbeat.and_then(|heartbeat| heartbeat.agent_pid),
+            agent: status.and_then(|status| status.agent_pid),
             session,
             resume,
         })

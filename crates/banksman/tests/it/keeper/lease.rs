@@ -36,8 +36,8 @@ fn a_lease_is_renewed_while_the_agent_works() {
     assert_eq!(receipt.left_over, 0, "a renewal is not part of the job");
     let took = receipt.ended_at.since(receipt.started_at).0;
     assert!(took >= TTL_MILLIS / 3, "two renewals, a third of the lease apart, in {took} ms");
-    let heartbeat = world.folder("r1.1").heartbeat().unwrap().expect("a beat");
-    assert!(heartbeat.expires_at.is_some_and(|at| at > clock::now()));
+    let status = world.folder("r1.1").status().unwrap().expect("a status");
+    assert!(status.expires_at.is_some_and(|at| at > clock::now()));
 }
 
 /// Output and reports are progress; silence is none. The agent waits for each of the three to be

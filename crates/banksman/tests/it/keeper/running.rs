@@ -250,11 +250,11 @@ fn a_run_tells_how_it_goes_while_it_goes() {
     world.site.begin(&plan("r1.1", &script)).unwrap();
     let folder = world.folder("r1.1");
     wait_until("the text is shown", || {
-        folder.heartbeat().unwrap().is_some_and(|heartbeat| heartbeat.last == "reading the code")
+        folder.status().unwrap().is_some_and(|status| status.last == "reading the code")
     });
-    let heartbeat = folder.heartbeat().unwrap().expect("a beat");
-    assert!(heartbeat.agent_pid.is_some_and(is_alive));
-    assert!(heartbeat.last_output_at.is_some());
+    let status = folder.status().unwrap().expect("a status");
+    assert!(status.agent_pid.is_some_and(is_alive));
+    assert!(status.last_output_at.is_some());
     assert_eq!(world.site.look(job("r1.1")).unwrap(), JobStatus::Running);
     fs::write(go, "").unwrap();
     assert_eq!(world.receipt("r1.1").ended, EndCause::Completed);

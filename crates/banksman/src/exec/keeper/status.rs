@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::JobFolder;
 
 /// People who watch a run need no finer resolution, and every write is a rename.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// How much is shown of the last event.
 pub(super) const SHOWN_BYTES: usize = 500;
 
@@ -60,7 +60,7 @@ impl KeeperStatusWriter {
 
     /// When to write next; none if nothing has changed.
     pub(super) fn due_at(&self) -> Option<Moment> {
-        (self.written != self.status).then(|| self.written_at + HEARTBEAT_INTERVAL)
+        (self.written != self.status).then(|| self.written_at + WRITE_INTERVAL)
     }
 
     pub(super) fn write_if_due(&mut self, folder: &JobFolder, now: Moment) {
@@ -71,7 +71,7 @@ impl KeeperStatusWriter {
 
     pub(super) fn write(&mut self, folder: &JobFolder, now: Moment) {
         // A failed write only skips one update.
-        drop(folder.write_heartbeat(&self.status));
+        drop(folder.write_status(&self.status));
         (self.written_at, self.written) = (now, self.status.clone());
     }
 }

@@ -14,10 +14,10 @@ use super::super::agent::{
 use super::super::job::RunLimits;
 use super::super::process::Program;
 use super::super::process::child::{Child, Side};
-use super::heartbeat::{KeeperStatus, SHOWN_BYTES};
 use super::lease::millis;
 use super::lines::Lines;
 use super::log::Log;
+use super::status::{KeeperStatus, SHOWN_BYTES};
 use super::tree::CpuUse;
 use super::watch::{ChildOutcome, Listener};
 use super::{Keeper, MARKER, tree};
@@ -62,7 +62,7 @@ impl Keeper {
     ) -> Result<(ChildOutcome, StreamSummary), String> {
         let launch = agent::launch(turn.setup, &self.with_tool_folder(turn.ask));
         let child = self.launch(&launch, turn)?;
-        self.heartbeat.status.agent_pid = Some(child.pid.as_raw_pid());
+        self.status_file.status.agent_pid = Some(child.pid.as_raw_pid());
         let mut listener = AgentListener {
             reader: agent::reader(turn.setup.kind, turn.before),
             out: Lines::default(),
@@ -77,7 +77,7 @@ impl Keeper {
             stall_detector: StallDetector::new(millis(turn.limits.idle_ms), clock::monotonic()),
         };
         let mut outcome = self.watch_child(child, &mut listener, turn.deadline);
-        self.heartbeat.status.agent_pid = None;
+        self.status_file.status.agent_pid = None;
         let (reading, end) = listener.finish(outcome.exit);
         // The agent may have exited right after the output that would have ended it.
         let late_cause =
