@@ -189,6 +189,14 @@ pub enum FaultKind {
     Setup,
 }
 
+/// What a task says, for the tools of its agent. The keeper writes it into the run's folder.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskText {
+    #[serde(default)]
+    pub body: String,
+    pub title: String,
+}
+
 /// A report that the agent made through its tools while it worked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]

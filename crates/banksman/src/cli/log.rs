@@ -115,8 +115,8 @@ fn print(context: &Context, timed: bool, part: &LogPart<'_>) -> Result<()> {
             LogEntry::Bytes(bytes) => print_raw(bytes)?,
             LogEntry::Gap => text.push_str(&format.gap()),
             LogEntry::End(receipt, past) => text.push_str(&format.end(receipt.as_deref(), past)),
-            LogEntry::Between { state, driver, not_before, goes_on } => {
-                context.out.say(&format.between(state, driver, *not_before, *goes_on));
+            LogEntry::Between { state, waits_for, not_before, goes_on } => {
+                context.out.say(&format.between(state, waits_for, *not_before, *goes_on));
                 if !goes_on {
                     let task = part.run.task;
                     context.out.next(&[&format!("why {task}"), &format!("show {task}")]);

@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Vec<ParsedSetting>> {
         let hint = "settings files are TOML: `key = \"value\"`, tables as `[name]`";
         ConfigError::value(&format!("{origin}:{line}"), error.message().to_owned(), hint)
     })?;
-    let mut reader = Reader { text, origin, found: Vec::new() };
+    let mut reader = SettingsReader { text, origin, found: Vec::new() };
     reader.table(document.as_table(), "")?;
     Ok(reader.found)
 }
@@ -58,13 +58,13 @@ fn line_at(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-struct Reader<'a> {
+struct SettingsReader<'a> {
     text: &'a str,
     origin: &'a str,
     found: Vec<ParsedSetting>,
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// Names have at most four parts, which limits the depth.
     fn table(&mut self, table: &dyn TableLike, prefix: &str) -> Result<()> {
         for (name, item) in table.iter() {

@@ -1,4 +1,4 @@
-//! Job specs: everything that a keeper needs to know, put together once before its job begins.
+//! Job specs: everything that a keeper needs to know, built once before its job starts.
 
 use banksman_core::lifecycle::contract::Field;
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Task;
 use banksman_core::policy::Action;
+use banksman_core::receipt::TaskText;
 use banksman_core::time::Instant;
 
 use super::assignment::{self, Assignment, Assignments, branch_of};
@@ -24,19 +25,19 @@ use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers}
 use crate::config::{Agents, EnvVars, WorkerSetup};
 use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
 use crate::exec::job::{
-    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification, Workspace,
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
 };
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts, for_role};
 use crate::store::{PastRun, Store, StoreError, Stored};
 
-/// Earlier runs whose failures the next one is told of.
+/// Earlier runs whose failures the prompt of the next one lists.
 pub(super) const RUNS_TOLD: i64 = 8;
 
 /// Why there is no spec.
 pub(super) enum SpecError {
-    /// The task cannot have such a job as things are, which is reported to the task.
+    /// The task cannot have such a job at present, which is reported to the task.
     Impossible(String),
     /// The engine failed to make it.
     Engine(EngineError),
@@ -176,7 +177,8 @@ impl<'a> JobSpecs<'a> {
         }
     }
 
-    /// The prompt of a run, and all that depends on the same facts. `prompts render` shows it, too.
+    /// The prompt of a run, and everything that depends on the same facts. `prompts render` shows
+    /// it too.
     pub(super) fn briefing(
         &self,
         stored: &Stored,
@@ -246,7 +248,8 @@ impl<'a> JobSpecs<'a> {
                 JobWork::Merge { checks, message: commit_message(&stored.task), commit }
             }
         } else {
-            // A manual step is checked after its signal; what it left uncommitted is its work, too.
+            // A manual step is checked after its signal; what it left uncommitted is part of its
+            // work.
             let is_step = matches!(assignment, Assignment::Step(_));
             let message = is_step.then(|| commit_message(&stored.task));
             let checks = Verification { signal: None, even_unchanged: true, ..checks };
@@ -290,7 +293,7 @@ impl<'a> JobSpecs<'a> {
         self.spec(stored, job, project, &self.assignments.of(stored)?, work)
     }
 
-    /// A look at what the remote shows of a task's branch.
+    /// Checks what the remote shows of a task's branch.
     pub(super) fn look(&self, stored: &Stored, job: JobId, project: &Project) -> Result<JobSpec> {
         self.spec(stored, job, project, &self.assignments.of(stored)?, JobWork::Look)
     }

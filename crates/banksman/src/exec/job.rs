@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use banksman_core::failure::Deliverable;
 use banksman_core::ids::{NotAnId, RunId, TaskId};
+use banksman_core::receipt::TaskText;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
@@ -155,13 +156,6 @@ pub enum JobWork {
     CleanUp,
     /// Checks whether the branch has a pull request, and changes nothing.
     Look,
-}
-
-/// What a task says, for the tools of its agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TaskText {
-    pub body: String,
-    pub title: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::ids::RunId;
 use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
 use banksman_core::policy::{Action, PolicyGuard};
-use banksman_core::receipt::AgentReport;
-use serde::Deserialize;
+use banksman_core::receipt::{AgentReport, TaskText};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
@@ -34,20 +33,12 @@ const GUARD_FILE: &str = "guard.json";
 /// The largest policy file, with a reason for each rule.
 const GUARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The folder of a run, and who wants something of it.
+/// The folder of a run, and its caller.
 #[derive(Debug)]
 pub struct RunFolder {
     folder: PathBuf,
     run: RunId,
     caller: Principal,
-}
-
-/// What the agent may know about its task.
-#[derive(Debug, Deserialize)]
-pub struct TaskText {
-    pub title: String,
-    #[serde(default)]
-    pub body: String,
 }
 
 impl RunFolder {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::machine::{Driver, driver_of};
+use banksman_core::machine::{WaitsFor, waits_for};
 use banksman_core::time::Instant;
 
 use super::principal::Operation;
@@ -257,7 +257,7 @@ fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
     let detail = store.detail(stored.task.id)?;
     let next = detail.timers.first().map(|timer| timer.due);
-    Ok(driver_of(&stored.lifecycle, &stored.task, next) == Driver::Person)
+    Ok(waits_for(&stored.lifecycle, &stored.task, next) == WaitsFor::Person)
 }
 
 /// A task that waits for a person without a question that was written down: how its last run ended

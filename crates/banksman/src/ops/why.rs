@@ -9,7 +9,7 @@ use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::limits::NODE_GONE;
-use banksman_core::machine::{Driver, TimerKind, driver_of};
+use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
 use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
@@ -96,21 +96,21 @@ pub fn why(
     let detail = store.detail(id)?;
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let state = lifecycle.state(task.state);
-    let driver = driver_of(lifecycle, task, detail.timers.first().map(|timer| timer.due));
+    let waits_for = waits_for(lifecycle, task, detail.timers.first().map(|timer| timer.due));
     let mut waiting_for =
-        if driver == Driver::Ended { Vec::new() } else { waiting(&detail, &driver) };
+        if waits_for == WaitsFor::Ended { Vec::new() } else { waiting(&detail, &waits_for) };
     let mut remedy = None;
-    if driver == Driver::Subtasks {
+    if waits_for == WaitsFor::Subtasks {
         let (children, what) = children_at_work(store, id)?;
         waiting_for.splice(0..0, children);
         remedy = what;
     }
-    if driver == Driver::Queue {
+    if waits_for == WaitsFor::Queue {
         let (reasons, what) = held_back(store, id, bounds, now)?;
         waiting_for.extend(reasons);
         remedy = what;
     }
-    if is_at_panel(&detail.stored) && matches!(driver, Driver::Timer(_) | Driver::Person) {
+    if is_at_panel(&detail.stored) && matches!(waits_for, WaitsFor::Timer(_) | WaitsFor::Person) {
         let (reviews, what) = panel(store, &detail.stored, bounds, now)?;
         waiting_for.splice(0..0, reviews);
         remedy = Some(what);
@@ -126,18 +126,18 @@ pub fn why(
         remedy = what;
     }
     let alone = NextStep::of_itself;
-    let next = match &driver {
-        Driver::Ended => alone(&format!("nothing: {} is an end", state.name)),
-        Driver::Lease(_) => alone("its run ends, or its lease does"),
-        Driver::Needs(_) => alone("it becomes ready when what it waits for is done"),
-        Driver::Queue => {
+    let next = match &waits_for {
+        WaitsFor::Ended => alone(&format!("nothing: {} is an end", state.name)),
+        WaitsFor::Lease(_) => alone("its run ends, or its lease does"),
+        WaitsFor::Needs(_) => alone("it becomes ready when what it waits for is done"),
+        WaitsFor::Queue => {
             remedy.unwrap_or_else(|| alone("the next turn of a running `up` starts it"))
         }
-        Driver::Person => NextStep::new("a person answers", answer(lifecycle, &detail)),
-        Driver::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
-        Driver::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
-        Driver::Timer(_) => remedy.unwrap_or_else(|| alone("nothing until its time has come")),
-        Driver::Stranded => NextStep::new("nothing: this is a fault", [Suggestion::CheckStore]),
+        WaitsFor::Person => NextStep::new("a person answers", answer(lifecycle, &detail)),
+        WaitsFor::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
+        WaitsFor::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
+        WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("nothing until its time has come")),
+        WaitsFor::Stranded => NextStep::new("nothing: this is a fault", [Suggestion::CheckStore]),
     };
     Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })
 }
@@ -396,7 +396,7 @@ fn question(decision: &Decision) -> WaitReason {
     WaitReason { until: decision.deadline, ..waiting }
 }
 
-fn waiting(detail: &Detail, driver: &Driver) -> Vec<WaitReason> {
+fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let mut list = Vec::new();
     if let Some(lease) = &task.lease {
@@ -417,7 +417,7 @@ fn waiting(detail: &Detail, driver: &Driver) -> Vec<WaitReason> {
     }
     if let Some(decision) = &detail.decision {
         list.push(question(decision));
-    } else if *driver == Driver::Person {
+    } else if *waits_for == WaitsFor::Person {
         let what =
             format!("a person may move it to {}", people_moves(lifecycle, detail).join(", "));
         list.push(WaitReason::new("person", what).who("human"));

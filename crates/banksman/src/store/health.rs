@@ -5,7 +5,7 @@ use std::sync::Arc;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Purpose};
-use banksman_core::machine::{self, Dated, Driver, Folded, Task};
+use banksman_core::machine::{self, Dated, Folded, Task, WaitsFor};
 use banksman_core::schedule::BudgetRequest;
 use sha2::{Digest, Sha256};
 
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    fn check_tasks(&self, look: Look) -> Result<HealthReport> {
+    fn check_tasks(&self, check: TaskCheck) -> Result<HealthReport> {
         let mut report = HealthReport::default();
         let mut digest = Sha256::new();
         let mut after = Some(TaskId(0));
@@ -105,7 +105,7 @@ impl Store {
             // writers. A read may run again, so it changes copies.
             (report, digest, after) = self.read(|tx| {
                 let (mut report, mut digest) = (report.clone(), digest.clone());
-                let next = check_page(tx, last, look, &mut report, &mut digest)?;
+                let next = check_page(tx, last, check, &mut report, &mut digest)?;
                 Ok((report, digest, next))
             })?;
         }
@@ -115,14 +115,14 @@ impl Store {
     }
 }
 
-/// Looks at one task, and returns its findings and the number of records that were read.
-type Look = fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64)>;
+/// Checks one task, and returns its findings and the number of records that were read.
+type TaskCheck = fn(&mut Tx<'_>, &Stored, &mut Sha256) -> Result<(Vec<String>, i64)>;
 
 /// Checks a page of tasks, and returns the last of them.
 fn check_page(
     tx: &mut Tx<'_>,
     after: TaskId,
-    look: Look,
+    check: TaskCheck,
     report: &mut HealthReport,
     digest: &mut Sha256,
 ) -> Result<Option<TaskId>> {
@@ -131,7 +131,7 @@ fn check_page(
         let id = row.get(0)?;
         last = Some(id);
         report.tasks += 1;
-        let found = match tx.task(row).and_then(|task| look(tx, &task, digest)) {
+        let found = match tx.task(row).and_then(|task| check(tx, &task, digest)) {
             Ok((findings, records)) => {
                 report.records += records;
                 findings
@@ -208,10 +208,10 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
         findings.push("its place in the queue is wrong".to_owned());
     }
     let timers = query::timers(tx, task.id)?;
-    let driver = machine::driver_of(lifecycle, task, timers.first().map(|(timer, _)| timer.due));
+    let waits_for = machine::waits_for(lifecycle, task, timers.first().map(|(timer, _)| timer.due));
     let led_by_nobody =
-        driver == Driver::Subtasks && tx.count(sql::COUNT_LED, &params![task.id])? == 0;
-    if driver == Driver::Stranded || led_by_nobody {
+        waits_for == WaitsFor::Subtasks && tx.count(sql::COUNT_LED, &params![task.id])? == 0;
+    if waits_for == WaitsFor::Stranded || led_by_nobody {
         findings.push(format!(
             "is stranded in {}: nothing will move it on",
             lifecycle.state(task.state).name

@@ -19,10 +19,10 @@ pub(super) fn check_step(
     broken.map_or(Ok(()), |(_, what)| Err(Broken(what.to_owned())))
 }
 
-type Rule = (bool, &'static str);
+type CheckedRule = (bool, &'static str);
 
 /// Every change of state has one record, and every record one version.
-fn history_rules(lifecycle: &Lifecycle, old: &Task, step: &TaskUpdate) -> [Rule; 4] {
+fn history_rules(lifecycle: &Lifecycle, old: &Task, step: &TaskUpdate) -> [CheckedRule; 4] {
     let (new, record) = (&step.task, step.record.as_ref());
     let name = |task: &Task| lifecycle.state(task.state).name.as_str();
     let names_both = record
@@ -39,7 +39,7 @@ fn history_rules(lifecycle: &Lifecycle, old: &Task, step: &TaskUpdate) -> [Rule;
 }
 
 /// An epoch is given once and counted, and a run ends when its lease does.
-fn lease_rules(old: &Task, step: &TaskUpdate) -> [Rule; 5] {
+fn lease_rules(old: &Task, step: &TaskUpdate) -> [CheckedRule; 5] {
     let new = &step.task;
     let held = |task: &Task| task.lease.as_ref().map(|lease| lease.epoch);
     let lost = held(old).filter(|epoch| held(new) != Some(*epoch));
@@ -61,7 +61,7 @@ fn lease_rules(old: &Task, step: &TaskUpdate) -> [Rule; 5] {
 }
 
 /// What an event of a run leaves behind.
-fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<Rule> {
+fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<CheckedRule> {
     let lease = new.lease.as_ref();
     match event {
         Event::Claimed(claim) => Some(match lease {

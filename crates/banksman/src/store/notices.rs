@@ -4,7 +4,7 @@
 use banksman_core::closed::closed;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::{Activity, Lifecycle};
-use banksman_core::machine::{Driver, Effect, Task, driver_of};
+use banksman_core::machine::{Effect, Task, WaitsFor, waits_for};
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -210,14 +210,14 @@ pub(super) fn notice_of(
         | Effect::LeadChildren => return None,
     };
     let state = lifecycle.state(task.state);
-    let driver = driver_of(lifecycle, task, next_timer);
-    if driver == Driver::Subtasks {
+    let waits_for = waits_for(lifecycle, task, next_timer);
+    if waits_for == WaitsFor::Subtasks {
         return None;
     }
     let is_asked = state.activity() == Some(Activity::Human) && task.is_active(lifecycle);
     if is_asked && kind == NoticeKind::State {
         kind = NoticeKind::Decision;
-    } else if driver == Driver::Person && !is_asked {
+    } else if waits_for == WaitsFor::Person && !is_asked {
         kind = NoticeKind::NeedsPerson;
     }
     let text = format!("{} is {}{more}: {}", task.id, state.name, task.title);

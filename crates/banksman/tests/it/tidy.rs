@@ -74,7 +74,7 @@ fn only_expressions_agents_and_documents_have_untyped_json() {
 }
 
 #[test]
-fn a_word_of_the_glossary_names_one_type() {
+fn a_word_names_one_type() {
     assert_none(&words::two_types_of_a_word(&tree()));
 }
 

@@ -25,7 +25,7 @@ pub fn merge(
     reports: &BTreeMap<DecisionId, EntryOutcome>,
 ) -> String {
     let fragments = fragments(existing);
-    let texts = Entries::of(&fragments, page, reports);
+    let texts = EntryTexts::of(&fragments, page, reports);
     let mut note = String::with_capacity(existing.len());
     let mut written = BTreeSet::new();
     for fragment in fragments {
@@ -68,12 +68,12 @@ fn push_line(note: &mut String, line: &str) {
 }
 
 /// All entries of the new note.
-struct Entries {
+struct EntryTexts {
     open: BTreeMap<DecisionId, EntryText>,
     closed: Vec<EntryText>,
 }
 
-impl Entries {
+impl EntryTexts {
     fn of(
         fragments: &[NoteFragment<'_>],
         page: &NotePage,

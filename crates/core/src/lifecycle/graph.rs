@@ -74,7 +74,7 @@ fn lies_beside(kind: StateKind) -> bool {
 }
 
 /// One of the triggers of an edge.
-struct Cause {
+struct EdgeLabel {
     /// The trigger, with its time if it is a bound: `approve`, `timeout 7d`.
     what: String,
     /// The roles that may take it. Empty for what only the system takes when its time has come.
@@ -84,7 +84,7 @@ struct Cause {
 /// Parallel transitions, by where they lead, in the order in which the file first names each.
 #[derive(Default)]
 struct Merge {
-    edges: Vec<(GraphEdge, Vec<Cause>)>,
+    edges: Vec<(GraphEdge, Vec<EdgeLabel>)>,
     edge_of: HashMap<(usize, Option<usize>), usize>,
 }
 
@@ -103,7 +103,7 @@ fn edges(lifecycle: &Lifecycle) -> Vec<GraphEdge> {
             }
         }
     }
-    let edge = |(edge, causes): (GraphEdge, Vec<Cause>)| GraphEdge {
+    let edge = |(edge, causes): (GraphEdge, Vec<EdgeLabel>)| GraphEdge {
         words: causes.iter().map(text).collect(),
         ..edge
     };
@@ -111,7 +111,7 @@ fn edges(lifecycle: &Lifecycle) -> Vec<GraphEdge> {
 }
 
 impl Merge {
-    fn add(&mut self, from: StateId, to: Option<StateId>, cause: Cause) {
+    fn add(&mut self, from: StateId, to: Option<StateId>, cause: EdgeLabel) {
         let (from, to) = (usize::from(from.0), to.map(|to| usize::from(to.0)));
         let edge = *self.edge_of.entry((from, to)).or_insert(self.edges.len());
         if edge == self.edges.len() {
@@ -130,7 +130,7 @@ impl Merge {
     }
 }
 
-fn text(cause: &Cause) -> String {
+fn text(cause: &EdgeLabel) -> String {
     if cause.who.is_empty() {
         return cause.what.clone();
     }
@@ -138,7 +138,7 @@ fn text(cause: &Cause) -> String {
 }
 
 /// `reached` is the counter whose limit the move reaches, so that it leads elsewhere.
-fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counter>) -> Cause {
+fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counter>) -> EdgeLabel {
     let mut what = transition.trigger.clone();
     if let Some(bound) = transition.timeout {
         let since = match bound.since {
@@ -156,5 +156,5 @@ fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counte
     let timed_by_system = transition.timeout.is_some() && transition.roles == [RoleId::SYSTEM];
     let roles = transition.roles.iter().map(|role| lifecycle.role_name(*role).to_owned());
     let who = if timed_by_system { Vec::new() } else { roles.collect() };
-    Cause { what, who }
+    EdgeLabel { what, who }
 }

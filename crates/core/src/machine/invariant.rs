@@ -1,4 +1,5 @@
-//! What is true of every task at every time. Checked before each write and after each read.
+//! What is true of every task at all times (checked before each write and after each read), and
+//! what a task waits for.
 
 use super::apply::unmet;
 use super::entry::{is_left_to_children, is_silent};
@@ -8,7 +9,7 @@ use crate::ids::TaskId;
 use crate::lifecycle::{Lifecycle, RoleId, StateKind};
 use crate::time::Instant;
 
-/// A task that cannot be: our bug before a write, corrupt data after a read.
+/// An impossible task: before a write, a bug of the program; after a read, corrupt data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Broken(pub String);
@@ -23,8 +24,8 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
         return broken(format!("in {} without {}: {}", state.name, error.field, error.message));
     }
     if state.remembers != task.prior.is_some() {
-        let prior = if state.remembers { "lost" } else { "kept for nothing" };
-        return broken(format!("in {}, where it came from is {prior}", state.name));
+        let prior = if state.remembers { "missing" } else { "not expected" };
+        return broken(format!("in {}, its earlier state is {prior}", state.name));
     }
     let Task { version, entered, epoch, .. } = task;
     if *version < 1 || *entered < 1 || entered > version {
@@ -52,63 +53,63 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
     }
     match &task.lease {
         Some(lease) if state.terminal => {
-            broken(format!("has ended, but its run {} still holds it", lease.epoch))
+            broken(format!("has ended, but run {} still has a lease", lease.epoch))
         }
         Some(lease) if lease.epoch != task.epoch => broken(format!(
-            "is held under epoch {}, but the last one given is {}",
+            "its lease has epoch {}, but the last one given is {}",
             lease.epoch, task.epoch
         )),
         Some(_) | None => Ok(()),
     }
 }
 
-/// The one thing that will move a task on.
+/// What will move a task on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Driver {
-    /// Nothing has to: it has ended.
+pub enum WaitsFor {
+    /// Nothing: the task has ended.
     Ended,
-    /// A run holds it.
+    /// The end of its run or of the run's lease, which expires at this time.
     Lease(Instant),
-    /// It waits for tasks that are not done.
+    /// Tasks that are not done, this many.
     Needs(i64),
-    /// It has a place in the queue.
+    /// A worker: the task is in the queue.
     Queue,
-    /// A person has to do something.
+    /// A person.
     Person,
-    /// Its parent will, when that is over.
+    /// The end of its parent.
     Parent(TaskId),
-    /// Its subtasks will: they do the work of its state.
+    /// Its subtasks, which do the work of its state.
     Subtasks,
-    /// A timer will.
+    /// A timer, which is due at this time.
     Timer(Instant),
-    /// Nothing: this must never be.
+    /// Nothing will move it on. This must never be.
     Stranded,
 }
 
 /// Finds what a task waits for. `next_timer` is the earliest timer that the store has for it.
-pub fn driver_of(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Driver {
+pub fn waits_for(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> WaitsFor {
     let state = lifecycle.state(task.state);
     if state.terminal {
-        return Driver::Ended;
+        return WaitsFor::Ended;
     }
     if let Some(parent) = task.parent.filter(|_| state.provisional) {
-        return Driver::Parent(parent);
+        return WaitsFor::Parent(parent);
     }
     if let Some(lease) = &task.lease {
-        return Driver::Lease(lease.expires_at);
+        return WaitsFor::Lease(lease.expires_at);
     }
     if task.rank(lifecycle).is_some() {
-        return Driver::Queue;
+        return WaitsFor::Queue;
     }
     if is_left_to_children(lifecycle, task) {
-        return Driver::Subtasks;
+        return WaitsFor::Subtasks;
     }
     if is_silent(lifecycle, task) {
-        // Nobody is asked and no agent is called, so only the clock is left.
-        return next_timer.map_or(Driver::Stranded, Driver::Timer);
+        // No person is asked and no agent runs, so only a timer can move the task.
+        return next_timer.map_or(WaitsFor::Stranded, WaitsFor::Timer);
     }
     if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == StateKind::Queued) {
-        return Driver::Needs(task.open_needs);
+        return WaitsFor::Needs(task.open_needs);
     }
     let person = lifecycle
         .exits(task.state)
@@ -123,9 +124,9 @@ pub fn driver_of(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>
         StateKind::Working | StateKind::Done | StateKind::Cancelled => false,
     };
     match (asks && task.not_before.is_none(), next_timer) {
-        (true, _) => Driver::Person,
-        (false, Some(due)) => Driver::Timer(due),
-        (false, None) if person => Driver::Person,
-        (false, None) => Driver::Stranded,
+        (true, _) => WaitsFor::Person,
+        (false, Some(due)) => WaitsFor::Timer(due),
+        (false, None) if person => WaitsFor::Person,
+        (false, None) => WaitsFor::Stranded,
     }
 }

@@ -33,7 +33,7 @@ pub use event::{
     TransitionRequest,
 };
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
-pub use invariant::{Broken, Driver, check, driver_of};
+pub use invariant::{Broken, WaitsFor, check, waits_for};
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};
 pub use task::{CounterValue, Damaged, Lease, Spent, Task};

@@ -89,7 +89,7 @@ pub fn run_simulation(flow: &Workflow, policy: &GateScript<'_>) -> Simulation {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum StepProgress {
     Open,
     Running,
     /// Its gate failed, and the retry route leads neither to it nor to a step before it.
@@ -101,7 +101,7 @@ struct Simulator<'a> {
     flow: &'a Workflow,
     order: StepOrder,
     verdicts: GateVerdicts<'a>,
-    stages: Vec<Stage>,
+    progress: Vec<StepProgress>,
     counts: Vec<StepCount>,
     /// By step: the failures of its gate.
     failures: Vec<u32>,
@@ -119,7 +119,7 @@ impl<'a> Simulator<'a> {
             flow,
             order: StepOrder::of_steps(&flow.steps),
             verdicts: GateVerdicts::new(flow, policy),
-            stages: vec![Stage::Open; count],
+            progress: vec![StepProgress::Open; count],
             counts: vec![StepCount::default(); count],
             failures: vec![0; count],
             all_failures: 0,
@@ -135,7 +135,7 @@ impl<'a> Simulator<'a> {
     fn round(&mut self) -> Option<SimulationEnd> {
         let started = self.ready();
         if started.is_empty() {
-            let done = self.stages.iter().all(|stage| *stage == Stage::Passed);
+            let done = self.progress.iter().all(|step| *step == StepProgress::Passed);
             return Some(if done { SimulationEnd::Done } else { SimulationEnd::Stuck });
         }
         if self.entries >= MAX_SIMULATION_ENTRIES {
@@ -143,7 +143,7 @@ impl<'a> Simulator<'a> {
         }
         self.rounds += 1;
         for place in &started {
-            self.stages[*place] = Stage::Running;
+            self.progress[*place] = StepProgress::Running;
             self.counts[*place].runs += 1;
             let (step, attempt) = (self.id(*place), self.counts[*place].runs);
             self.record(SimulationEvent::Started { step, attempt, round: self.rounds }, 1);
@@ -151,7 +151,7 @@ impl<'a> Simulator<'a> {
         for place in started {
             // An earlier gate of this round may have sent back to a dependency of this step, which
             // discards its run.
-            if self.stages[place] == Stage::Running
+            if self.progress[place] == StepProgress::Running
                 && let Some(end) = self.decide(place)
             {
                 return Some(end);
@@ -168,7 +168,7 @@ impl<'a> Simulator<'a> {
             if ready.len() == limit {
                 break;
             }
-            let can_start = self.stages[place] == Stage::Open && self.needs_passed(place);
+            let can_start = self.progress[place] == StepProgress::Open && self.needs_passed(place);
             if can_start && step.worktree.as_ref().is_none_or(|shared| worktrees.insert(shared)) {
                 ready.push(place);
             }
@@ -178,7 +178,7 @@ impl<'a> Simulator<'a> {
 
     fn needs_passed(&self, place: usize) -> bool {
         !self.order.is_stuck(place)
-            && self.order.needs(place).all(|need| self.stages[need] == Stage::Passed)
+            && self.order.needs(place).all(|need| self.progress[need] == StepProgress::Passed)
     }
 
     /// Applies the gate's verdict to a finished run.
@@ -207,7 +207,7 @@ impl<'a> Simulator<'a> {
     }
 
     fn pass(&mut self, place: usize, gate: Option<&Gate>, by: Option<Decider>) {
-        self.stages[place] = Stage::Passed;
+        self.progress[place] = StepProgress::Passed;
         let (step, gate) = (self.id(place), gate.map(|gate| gate.id.clone()));
         self.record(SimulationEvent::Passed { step, gate, by }, 1);
     }
@@ -231,7 +231,7 @@ impl<'a> Simulator<'a> {
         // A route to a missing step asks a person as well.
         let target = route.and_then(|route| self.order.number(route.to.as_deref()?));
         if let Some(target) = target {
-            self.stages[place] = Stage::Failed;
+            self.progress[place] = StepProgress::Failed;
             let (to, resets) = (self.id(target), self.reset(target));
             let weight = 1 + resets.len();
             let event = SimulationEvent::SentBack { step, gate: id, reason, failure, to, resets };
@@ -252,7 +252,7 @@ impl<'a> Simulator<'a> {
         let places = (0..reached.len()).filter(|place| reached[*place]);
         let mut resets = Vec::new();
         for place in places {
-            self.stages[place] = Stage::Open;
+            self.progress[place] = StepProgress::Open;
             resets.push(self.id(place));
         }
         resets

@@ -1,7 +1,7 @@
 //! The rules of the autonomous lifecycle: its walkthrough, its timeouts, its limits.
 
 use banksman_core::lifecycle::{Activity, Outcome};
-use banksman_core::machine::{Driver, Effect, Ending, Finish, TimerKind, driver_of};
+use banksman_core::machine::{Effect, Ending, Finish, TimerKind, WaitsFor, waits_for};
 use serde_json::{Value, json};
 
 use crate::walk::{complaints, task_of};
@@ -306,7 +306,7 @@ fn a_split_task_follows_its_parts() {
     world.ends(Outcome::Approved, "", json!({}), "waiting");
     world.goes("human:kim", "on approve", json!({}), "in_progress");
     assert!(!world.task.is_claimable(&world.lifecycle), "no agent is called");
-    assert_eq!(driver_of(&world.lifecycle, &world.task, None), Driver::Subtasks);
+    assert_eq!(waits_for(&world.lifecycle, &world.task, None), WaitsFor::Subtasks);
     world.after("30d");
     assert_eq!(world.state(), "in_progress", "its subtasks have their own bounds");
     let stand = |open, in_review, waiting, given_up: i64| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, read_again};
-use banksman_core::machine::{Driver, Effect, Ending, NewTask, driver_of};
+use banksman_core::machine::{Effect, Ending, NewTask, WaitsFor, waits_for};
 use serde_json::json;
 
 use crate::walk::{born, of_text};
@@ -105,13 +105,13 @@ fn a_parent_is_told_where_there_is_one() {
 
 #[test]
 fn what_is_done_for_the_time_being_is_held_by_its_parent() {
-    let held = |world: &World| driver_of(&world.lifecycle, &world.task, None);
-    assert_eq!(held(&part_of(Some(PARENT))), Driver::Person);
-    assert_eq!(held(&passed(Some(PARENT))), Driver::Parent(PARENT));
-    assert_eq!(held(&passed(None)), Driver::Person, "nobody else moves it on");
+    let held = |world: &World| waits_for(&world.lifecycle, &world.task, None);
+    assert_eq!(held(&part_of(Some(PARENT))), WaitsFor::Person);
+    assert_eq!(held(&passed(Some(PARENT))), WaitsFor::Parent(PARENT));
+    assert_eq!(held(&passed(None)), WaitsFor::Person, "nobody else moves it on");
     let mut world = passed(Some(PARENT));
     world.goes("system", "on close", json!({}), "over");
-    assert_eq!(held(&world), Driver::Ended);
+    assert_eq!(held(&world), WaitsFor::Ended);
 }
 
 const SILENT: &str = "
@@ -151,9 +151,9 @@ fn a_silent_task_without_a_bound_is_stranded() {
     let lifecycle = read_again(&unbounded, "test", &Overrides::new()).expect("it was sound once");
     let mut task = born(of_text(SILENT), NewTask::default());
     task.goes("human:kim", "on ask", json!({}), "asking");
-    let held = |task: &World| driver_of(&lifecycle, &task.task, None);
-    assert_eq!(held(&task), Driver::Stranded, "no person is asked");
+    let held = |task: &World| waits_for(&lifecycle, &task.task, None);
+    assert_eq!(held(&task), WaitsFor::Stranded, "no person is asked");
     let mut ready = born(Arc::new(lifecycle.clone()), NewTask::default());
     ready.goes("human:kim", "on ask", json!({ "ready": true }), "asking");
-    assert_eq!(held(&ready), Driver::Person);
+    assert_eq!(held(&ready), WaitsFor::Person);
 }

@@ -3,7 +3,7 @@
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{
-    Driver, Effect, Event, Ignored, NewTask, StepResult, WaitStatus, driver_of, waits,
+    Effect, Event, Ignored, NewTask, StepResult, WaitStatus, WaitsFor, waits, waits_for,
 };
 use serde_json::{Value, json};
 
@@ -59,8 +59,12 @@ fn a_guard_over_the_task_keeps_it_out_of_the_queue() {
         let place = world.task.rank(&world.lifecycle);
         assert_eq!(place.is_some(), open, "{that} with {given}");
         assert_eq!(world.task.is_claimable(&world.lifecycle), open, "{that} with {given}");
-        let held = driver_of(&world.lifecycle, &world.task, None);
-        assert_eq!(held, if open { Driver::Queue } else { Driver::Person }, "{that} with {given}");
+        let held = waits_for(&world.lifecycle, &world.task, None);
+        assert_eq!(
+            held,
+            if open { WaitsFor::Queue } else { WaitsFor::Person },
+            "{that} with {given}"
+        );
         assert_eq!(world.claim("worker:al").is_ok(), open, "{that} with {given}");
     }
 }
@@ -126,7 +130,7 @@ fn needs(world: &mut World, left: i64) -> StepResult {
 #[test]
 fn the_last_of_what_comes_first_leads_it_on() {
     let mut world = by_hand(json!({ "by_hand": true }), 2);
-    assert_eq!(driver_of(&world.lifecycle, &world.task, None), Driver::Needs(2));
+    assert_eq!(waits_for(&world.lifecycle, &world.task, None), WaitsFor::Needs(2));
     let StepResult::Step(step) = needs(&mut world, 1) else { panic!("one less") };
     assert!(step.record.is_none() && step.effects.is_empty(), "one is still in the way");
     assert_eq!(world.state(), "queued");

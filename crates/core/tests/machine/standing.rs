@@ -2,7 +2,7 @@
 
 use banksman_core::lifecycle::{Since, StateKind};
 use banksman_core::machine::{
-    Dated, Driver, Folded, Task, TimerKind, check, driver_of, fold, rewind,
+    Dated, Folded, Task, TimerKind, WaitsFor, check, fold, rewind, waits_for,
 };
 
 use serde_json::json;
@@ -32,28 +32,30 @@ fn invariants(world: &World) -> Verdict {
 fn not_stranded(world: &World) -> Verdict {
     let (lifecycle, task) = (&world.lifecycle, &world.task);
     let next = world.armed.iter().map(|armed| armed.due).min();
-    let hold = driver_of(lifecycle, task, next);
+    let hold = waits_for(lifecycle, task, next);
     let terminal = lifecycle.state(task.state).terminal;
     let sound = match hold {
-        Driver::Ended => terminal,
-        Driver::Subtasks => !terminal && !task.is_active(lifecycle),
-        Driver::Lease(until) => task.lease.as_ref().is_some_and(|lease| lease.expires_at == until),
-        Driver::Needs(open) => open > 0 && task.lease.is_none(),
-        Driver::Queue => task.rank(lifecycle).is_some(),
-        Driver::Person => lifecycle
+        WaitsFor::Ended => terminal,
+        WaitsFor::Subtasks => !terminal && !task.is_active(lifecycle),
+        WaitsFor::Lease(until) => {
+            task.lease.as_ref().is_some_and(|lease| lease.expires_at == until)
+        }
+        WaitsFor::Needs(open) => open > 0 && task.lease.is_none(),
+        WaitsFor::Queue => task.rank(lifecycle).is_some(),
+        WaitsFor::Person => lifecycle
             .exits(task.state)
             .any(|row| row.roles.iter().any(|role| lifecycle.role_name(*role) == "human")),
-        Driver::Parent(parent) => {
+        WaitsFor::Parent(parent) => {
             task.parent == Some(parent) && lifecycle.state(task.state).provisional
         }
-        Driver::Timer(due) => Some(due) == next,
-        Driver::Stranded => false,
+        WaitsFor::Timer(due) => Some(due) == next,
+        WaitsFor::Stranded => false,
     };
     ensure(sound, || format!("it is held by {hold:?}"))?;
-    let leased = matches!(hold, Driver::Lease(_)) == task.lease.is_some();
-    let queued = (hold == Driver::Queue) == task.rank(lifecycle).is_some();
+    let leased = matches!(hold, WaitsFor::Lease(_)) == task.lease.is_some();
+    let queued = (hold == WaitsFor::Queue) == task.rank(lifecycle).is_some();
     ensure(leased && queued, || format!("with {:?} it is held by {hold:?}", task.lease))?;
-    ensure(!terminal || hold == Driver::Ended, || format!("it has ended and is held by {hold:?}"))
+    ensure(!terminal || hold == WaitsFor::Ended, || format!("it has ended and is held by {hold:?}"))
 }
 
 fn folds(world: &World) -> Verdict {

@@ -32,7 +32,7 @@ pub(in crate::cli) struct LintArgs {
 }
 
 /// A checked lifecycle and its problems.
-type Linted = (String, Option<Box<Problems>>);
+type CheckedFile = (String, Option<Box<Problems>>);
 
 pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     let library = context.library();
@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     report::findings(&context.out, Code::InvalidLifecycle, errors, checked, text)
 }
 
-fn lint(library: &Library, name: String) -> Result<Linted> {
+fn lint(library: &Library, name: String) -> Result<CheckedFile> {
     let found = match files::is_yaml(&name) {
         true => library.check_file(Path::new(&name)),
         false => library.definition(&name),
@@ -59,7 +59,7 @@ fn lint(library: &Library, name: String) -> Result<Linted> {
 }
 
 /// A valid lifecycle prints nothing.
-fn text((name, problems): &Linted) -> Option<String> {
+fn text((name, problems): &CheckedFile) -> Option<String> {
     let problems = problems.as_ref()?;
     let (name, found) = (sanitize_lines(name), counted(problems.list.len(), "problem"));
     Some(format!("{name}: {found}\n{}", sanitize_lines(&problems.to_string())))

@@ -2,7 +2,7 @@
 //! programs.
 
 use banksman_core::ids::RunId;
-use banksman_core::machine::Driver;
+use banksman_core::machine::WaitsFor;
 use banksman_core::receipt::{AgentReport, CheckResult, EndCause, Evidence, Receipt};
 use banksman_core::time::Instant;
 
@@ -40,24 +40,24 @@ impl LogFormat {
     pub(super) fn between(
         &self,
         state: &str,
-        driver: &Driver,
+        waits_for: &WaitsFor,
         not_before: Option<Instant>,
         goes_on: bool,
     ) -> String {
         let RunId { task, epoch } = self.run;
-        let waits = match (driver, not_before) {
-            (Driver::Queue, _) => "it waits for an agent".to_owned(),
-            (Driver::Lease(_), _) => "another worker has it".to_owned(),
-            (Driver::Timer(_), Some(at)) => {
+        let waits = match (waits_for, not_before) {
+            (WaitsFor::Queue, _) => "it waits for an agent".to_owned(),
+            (WaitsFor::Lease(_), _) => "another worker has it".to_owned(),
+            (WaitsFor::Timer(_), Some(at)) => {
                 format!("attempt {} starts at {} or later", epoch + 1, local_time(at))
             }
-            (Driver::Timer(_), None) => "it continues on its own".to_owned(),
-            (Driver::Subtasks, _) => "its subtasks are running".to_owned(),
-            (Driver::Parent(_), _) => "it is done for now".to_owned(),
-            (Driver::Ended, _) => "the task has ended".to_owned(),
-            (Driver::Person, _) => "it waits for a person".to_owned(),
-            (Driver::Needs(_), _) => "it waits for other tasks".to_owned(),
-            (Driver::Stranded, _) => "nothing will move it".to_owned(),
+            (WaitsFor::Timer(_), None) => "it continues on its own".to_owned(),
+            (WaitsFor::Subtasks, _) => "its subtasks are running".to_owned(),
+            (WaitsFor::Parent(_), _) => "it is done for now".to_owned(),
+            (WaitsFor::Ended, _) => "the task has ended".to_owned(),
+            (WaitsFor::Person, _) => "it waits for a person".to_owned(),
+            (WaitsFor::Needs(_), _) => "it waits for other tasks".to_owned(),
+            (WaitsFor::Stranded, _) => "nothing will move it".to_owned(),
         };
         let stop = if goes_on { "; press Ctrl-C to stop following" } else { "" };
         sanitize(&format!("{task} is in {state}: {waits}{stop}"))

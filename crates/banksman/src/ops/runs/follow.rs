@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use banksman_core::ids::RunId;
-use banksman_core::machine::{Driver, driver_of};
+use banksman_core::machine::{WaitsFor, waits_for};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::log::{LogEntry, LogPart, LogReader, LogView, TakeLog};
@@ -116,13 +116,13 @@ fn next_run<E: From<OpsError>>(
             return Ok(Some(RunId { task: last.task, epoch: task.epoch }));
         }
         let next_timer = detail.timers.first().map(|timer| timer.due);
-        let driver = driver_of(lifecycle, task, next_timer);
-        let goes_on = goes_on(&driver);
+        let waits_for = waits_for(lifecycle, task, next_timer);
+        let goes_on = goes_on(&waits_for);
         let state = lifecycle.state(task.state).name.clone();
-        let now = (state, driver, task.not_before);
+        let now = (state, waits_for, task.not_before);
         if told.as_ref() != Some(&now) {
-            let (state, driver, not_before) = now.clone();
-            let entry = LogEntry::Between { state, driver, not_before, goes_on };
+            let (state, waits_for, not_before) = now.clone();
+            let entry = LogEntry::Between { state, waits_for, not_before, goes_on };
             take(LogPart { run: last, at: None, entries: vec![entry] })?;
             told = Some(now);
         }
@@ -134,11 +134,11 @@ fn next_run<E: From<OpsError>>(
 }
 
 /// Whether another run may follow without a person and without other tasks.
-fn goes_on(driver: &Driver) -> bool {
-    match driver {
-        Driver::Queue | Driver::Lease(_) | Driver::Timer(_) | Driver::Subtasks => true,
-        Driver::Parent(_) | Driver::Ended | Driver::Person => false,
-        Driver::Needs(_) | Driver::Stranded => false,
+fn goes_on(waits_for: &WaitsFor) -> bool {
+    match waits_for {
+        WaitsFor::Queue | WaitsFor::Lease(_) | WaitsFor::Timer(_) | WaitsFor::Subtasks => true,
+        WaitsFor::Parent(_) | WaitsFor::Ended | WaitsFor::Person => false,
+        WaitsFor::Needs(_) | WaitsFor::Stranded => false,
     }
 }
 

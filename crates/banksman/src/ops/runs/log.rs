@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use banksman_core::ids::RunId;
-use banksman_core::machine::Driver;
+use banksman_core::machine::WaitsFor;
 use banksman_core::receipt::{AgentReport, Receipt};
 use banksman_core::time::Instant;
 
@@ -61,7 +61,7 @@ pub enum LogEntry<'a> {
     /// The run is over, and its task has not got another one yet.
     Between {
         state: String,
-        driver: Driver,
+        waits_for: WaitsFor,
         not_before: Option<Instant>,
         goes_on: bool,
     },

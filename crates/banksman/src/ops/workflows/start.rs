@@ -57,7 +57,7 @@ pub fn start(
 ) -> Result<Vec<Started>, OpsError> {
     let (store, actor) = (session.may(Operation::AddTasks)?, &session.actor());
     let path = store.project(&request.project)?;
-    let mut planning = Planning {
+    let mut start = WorkflowStart {
         has_repo: path.is_some_and(|path| Path::new(&path).join(".git").exists()),
         store,
         library,
@@ -67,15 +67,15 @@ pub fn start(
         places: BTreeMap::new(),
         known: BTreeMap::new(),
     };
-    let sorted = planning.in_order(flows)?;
+    let sorted = start.in_order(flows)?;
     let mut heads = Vec::new();
     for flow in flows {
-        heads.push(planning.workflow(flow)?);
+        heads.push(start.workflow(flow)?);
     }
     for (which, step) in sorted {
-        planning.step(&flows[which], heads[which], step)?;
+        start.step(&flows[which], heads[which], step)?;
     }
-    let Planning { children, places, .. } = planning;
+    let WorkflowStart { children, places, .. } = start;
     let added = store.add_children(&children, now)?;
     for (flow, head) in flows.iter().zip(&heads) {
         let Applied { stored, replayed, .. } = &added[*head];
@@ -92,7 +92,7 @@ pub fn start(
     Ok(started.collect())
 }
 
-struct Planning<'a> {
+struct WorkflowStart<'a> {
     store: &'a Store,
     library: &'a Library,
     actor: &'a Actor,
@@ -105,7 +105,7 @@ struct Planning<'a> {
     has_repo: bool,
 }
 
-impl Planning<'_> {
+impl WorkflowStart<'_> {
     /// Every step after those that it needs, also across the workflows that are started together.
     fn in_order<'f>(&self, flows: &'f [Workflow]) -> Result<Vec<(usize, &'f Step)>, OpsError> {
         let mut waiting: Vec<(usize, &Step)> = Vec::new();

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant as Moment};
 use banksman::clock;
 use banksman::exec::agent::{AgentKind, AgentRequest, AgentSetup, AgentUsage};
 use banksman::exec::job::{
-    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, TaskText, Verification,
+    AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification,
 };
 use banksman::exec::keeper::{JobFolder, KeeperStart, MARKER};
 use banksman::exec::site::{JobStatus, LocalSite, Site};
 use banksman_core::failure::Deliverable;
-use banksman_core::receipt::Receipt;
+use banksman_core::receipt::{Receipt, TaskText};
 use banksman_core::time::Span;
 use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};

@@ -8,7 +8,7 @@ use banksman::exec::job::JobId;
 use banksman::store::{HistoryEntry, OpenRun, Store, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
-use banksman_core::machine::{Driver, driver_of};
+use banksman_core::machine::{WaitsFor, waits_for};
 use banksman_core::receipt::Receipt;
 use banksman_core::schedule::{Area, Ineligible, areas, overlap};
 use banksman_core::time::{Instant, Span};
@@ -366,14 +366,14 @@ impl Life {
             let name = &lifecycle.state(task.state).name;
             let detail = store.detail(task.id).expect("the task is read");
             let timer = detail.timers.iter().map(|timer| timer.due).min();
-            match driver_of(lifecycle, task, timer) {
-                Driver::Ended
-                | Driver::Person
-                | Driver::Needs(_)
-                | Driver::Subtasks
-                | Driver::Parent(_) => {}
-                Driver::Queue => self.held_for_good(task.id, &mut found),
-                held @ (Driver::Lease(_) | Driver::Timer(_) | Driver::Stranded) => {
+            match waits_for(lifecycle, task, timer) {
+                WaitsFor::Ended
+                | WaitsFor::Person
+                | WaitsFor::Needs(_)
+                | WaitsFor::Subtasks
+                | WaitsFor::Parent(_) => {}
+                WaitsFor::Queue => self.held_for_good(task.id, &mut found),
+                held @ (WaitsFor::Lease(_) | WaitsFor::Timer(_) | WaitsFor::Stranded) => {
                     found.push(format!("{} rests in {name}: {held:?}", task.id));
                 }
             }

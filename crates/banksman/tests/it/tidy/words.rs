@@ -1,4 +1,4 @@
-//! A word of the glossary names one type, and what to type is said by the command line alone.
+//! A word names one type, and what to type is said by the command line alone.
 //!
 //! The documents of `api` are left out: there a word names the same thing as it goes over the wire.
 
@@ -6,25 +6,44 @@ use super::source::{SourceFile, Violation};
 
 const GLOSSARY: &str = "docs/glossary.md";
 const DECLARATIONS: [&str; 4] = ["struct ", "enum ", "trait ", "type "];
+/// Folders that speak another language than ours, where a word is read with its module.
+const OTHER_LANGUAGES: [(&str, &str); 4] = [
+    ("crates/banksman/src/store/conn/", "databases: rows, links, requests, pools"),
+    ("crates/banksman/src/exec/agent/", "agents: each adapter has its stream and its end"),
+    ("crates/banksman/src/mcp/", "JSON-RPC: calls, answers, refusals"),
+    ("crates/core/src/draw/", "drawings: lines, cells, sides"),
+];
+/// Ends of names that are read with their module everywhere.
+const OF_THEIR_MODULE: [(&str, &str); 3] = [
+    ("Args", "the arguments of a command"),
+    ("Result", "a result with the module's error"),
+    ("Cursor", "a place in whatever the module reads"),
+];
 
+/// A type that others can see shares its name with no other, and a term of the glossary names one
+/// type.
 pub(super) fn two_types_of_a_word(files: &[SourceFile]) -> Vec<Violation> {
     let glossary = files.iter().find(|file| file.path == GLOSSARY);
     let terms = glossary.map(|file| type_names(&file.text)).unwrap_or_default();
     let sources = files.iter().filter(|file| is_ours(&file.path));
-    let declared: Vec<_> = sources
-        .flat_map(|file| types(file).map(move |(offset, name)| (file, offset, name)))
-        .collect();
-    let again = declared.iter().enumerate().filter(|(index, (_, _, name))| {
-        terms.iter().any(|term| term == name)
-            && declared[..*index].iter().any(|(_, _, earlier)| earlier == name)
+    let declared: Vec<_> =
+        sources.flat_map(|file| types(file).map(move |declared| (file, declared))).collect();
+    let counts = |file: &SourceFile, declared: &Declared<'_>| {
+        let is_term = terms.iter().any(|term| term == declared.name);
+        let is_exempt = OTHER_LANGUAGES.iter().any(|(folder, _)| file.path.starts_with(folder))
+            || OF_THEIR_MODULE.iter().any(|(end, _)| declared.name.ends_with(end));
+        is_term || !is_exempt
+    };
+    let counted: Vec<_> = declared.iter().filter(|(file, one)| counts(file, one)).collect();
+    let again = counted.iter().enumerate().filter_map(|(index, (file, one))| {
+        let same = |other: &&&(&SourceFile, Declared<'_>)| other.1.name == one.name;
+        let is_term = terms.iter().any(|term| term == one.name);
+        let is_seen = is_term || counted.iter().filter(same).any(|(_, other)| other.is_visible);
+        let (first, _) = counted[..index].iter().find(same).filter(|_| is_seen)?;
+        let detail = format!("`{}` names a type in {}, too", one.name, first.path);
+        Some(file.violation(one.offset, "one word", detail))
     });
-    again
-        .map(|(_, (file, offset, name))| {
-            let first = declared.iter().find(|(_, _, one)| one == name);
-            let first = first.map_or("", |(file, _, _)| file.path.as_str());
-            file.violation(*offset, "one word", format!("`{name}` names a type in {first}, too"))
-        })
-        .collect()
+    again.collect()
 }
 
 fn is_ours(path: &str) -> bool {
@@ -47,20 +66,30 @@ fn capitalised(word: &str) -> String {
         .map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// The types that the code of the program declares, and where. An associated type belongs to its
-/// trait.
-fn types(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
+struct Declared<'a> {
+    offset: usize,
+    name: &'a str,
+    /// Whether other modules can see it.
+    is_visible: bool,
+}
+
+/// The types that the code of the program declares. An associated type belongs to its trait.
+fn types(file: &SourceFile) -> impl Iterator<Item = Declared<'_>> {
     let code = &file.code[..file.tests_from];
     DECLARATIONS.iter().flat_map(move |keyword| {
         code.match_indices(keyword).filter_map(move |(offset, _)| {
             let line = code[..offset].rfind('\n').map_or(0, |end| end + 1);
-            let before = &code[line..offset];
-            let is_declaration =
-                before.trim_start().is_empty() || before.trim_start().starts_with("pub");
-            let is_associated = *keyword == "type " && before.starts_with(' ');
+            let before = code[line..offset].trim_start();
+            let is_visible = before.starts_with("pub");
+            let is_associated = *keyword == "type " && code[line..].starts_with(' ');
             let rest = &code[offset + keyword.len()..];
             let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
-            (is_declaration && !is_associated).then_some((offset, &rest[..end]))
+            let is_declaration = (before.is_empty() || is_visible) && !is_associated;
+            (is_declaration && end > 0).then_some(Declared {
+                offset,
+                name: &rest[..end],
+                is_visible,
+            })
         })
     })
 }
@@ -122,6 +151,8 @@ fn a_word_for_two_types_is_found() {
     let program = "crates/banksman/src/b.rs";
     assert_eq!(found(program, "    pub(super) enum BudgetRequest<'a> {}\n"), 1);
     assert_eq!(found(program, "type BudgetRequest = u8;\n"), 1);
+    assert_eq!(found(program, "pub(super) struct Row;\n"), 1, "others see one of the two");
+    assert_eq!(found(program, "struct Row;\npub struct Args;\n"), 0, "nobody else sees either");
     assert_eq!(
         found(
             program,
@@ -129,6 +160,8 @@ fn a_word_for_two_types_is_found() {
         ),
         0
     );
+    assert_eq!(found("crates/banksman/src/store/conn/b.rs", "pub struct Row;\n"), 0);
+    assert_eq!(found("crates/banksman/src/store/conn/b.rs", "pub struct BudgetRequest;\n"), 1);
     assert_eq!(found("crates/banksman/src/api/b.rs", "pub struct BudgetRequest;\n"), 0);
     assert_eq!(found("crates/banksman/tests/it/b.rs", "struct BudgetRequest;\n"), 0);
 }
