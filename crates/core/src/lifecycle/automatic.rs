@@ -1,4 +1,4 @@
-//! Proofs about what the system does by itself: that it always ends, and that it is never refused.
+//! Proofs about automatic moves: they always come to an end, and are never refused.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, Trans
 use crate::time::Instant;
 
 impl Proof<'_> {
-    /// The rows that the system takes by itself: bounds, and what outcomes lead to.
+    /// The transitions that the system takes by itself: timeouts, and those that outcomes lead to.
     fn automatic(&self) -> impl Iterator<Item = &Transition> {
         self.lifecycle.transitions.iter().filter(|row| {
             let does = self.lifecycle.state(row.from).does.as_ref();
@@ -27,8 +27,7 @@ impl Proof<'_> {
         let limited = |row: &Transition| {
             row.changes.count.iter().any(|id| self.lifecycle.counter(*id).limit.is_some())
         };
-        // A worker takes what is queued without being asked, so a claim is a step of such a cycle
-        // as well.
+        // A worker claims queued tasks without being asked, so a claim may be part of such a cycle.
         let claims =
             self.lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
         let endless: Vec<&Transition> =
@@ -62,9 +61,8 @@ impl Proof<'_> {
         }
     }
 
-    /// A move that the system makes by the clock cannot bring fields along, so the lifecycle must
-    /// set what the next state requires; otherwise the move would be refused and the task
-    /// stranded.
+    /// An automatic move gives no fields, so the lifecycle must set what the next state requires;
+    /// otherwise the move would be refused and the task stranded.
     pub(super) fn automatic_moves_meet_requirements(&self, found: &mut Vec<Problem>) {
         for row in self.lifecycle.transitions.iter().filter(|row| row.timeout.is_some()) {
             let from = self.lifecycle.state(row.from);
@@ -120,7 +118,7 @@ impl Proof<'_> {
     }
 }
 
-/// Whether the state that is left requires the same, and the move does not touch it.
+/// Whether the state before requires the same and the move does not change it.
 fn kept(requirement: &Requirement, from: &State, changes: &[&FieldUpdates]) -> bool {
     let same =
         |other: &&Requirement| other.field == requirement.field && other.that == requirement.that;
@@ -133,7 +131,7 @@ fn kept(requirement: &Requirement, from: &State, changes: &[&FieldUpdates]) -> b
     from.requires.iter().any(|other| same(&other)) && !touched
 }
 
-/// Whether what the move sets is enough by itself.
+/// Whether the fields that the move sets are enough.
 fn given(requirement: &Requirement, changes: &[&FieldUpdates]) -> bool {
     let head = requirement.field.split('.').next().unwrap_or_default();
     let mut computed = changes.iter().filter_map(|change| change.compute.get(head));
@@ -145,7 +143,7 @@ fn given(requirement: &Requirement, changes: &[&FieldUpdates]) -> bool {
     requirement.that.holds(&OnlyThese(set.map(|(name, value)| (name.as_str(), value)).collect()))
 }
 
-/// A task with some fields, of which no more is known.
+/// A task of which only some fields are known.
 struct OnlyThese<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl Env for OnlyThese<'_> {
@@ -159,7 +157,7 @@ impl Env for OnlyThese<'_> {
     }
 }
 
-/// The task and the move of which least is known: they have what every task and move has.
+/// A task and a move of which only those values are known that every task and move has.
 struct Least;
 
 impl Env for Least {

@@ -56,7 +56,7 @@ pub fn for_purpose(
     Ok((lifecycle, source.to_owned()))
 }
 
-/// A built-in lifecycle, checked with a project's overrides. `None`: there is none of that name.
+/// A built-in lifecycle, checked with a project's overrides; `None` if there is none of that name.
 pub fn get(name: &str, overrides: &Overrides) -> Option<Result<Lifecycle, Problems>> {
     source(name).map(|source| check(source, &format!("built-in {name}"), overrides))
 }

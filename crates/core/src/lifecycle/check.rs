@@ -1,8 +1,8 @@
-//! From the source of a lifecycle to its checked table, or to everything that is wrong with it.
+//! Turns the source of a lifecycle into its checked table, or into all problems with it.
 //!
 //! This file holds what the others need to resolve names and to report; `declare` reads the
-//! declarations, `rows` spells out the transitions; `prove` then shows that the whole is sound.
-//! Nothing is guessed: a faulty source yields no lifecycle at all.
+//! declarations and `rows` lists the transitions; `prove` then shows that the lifecycle is sound.
+//! Nothing is guessed: a faulty source yields no lifecycle.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +33,8 @@ pub fn check(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycl
     if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
 }
 
-/// Reads a source that was proven when it was taken into use. A later version of the program may
-/// ask for more than that one did, and must still let the tasks that live by it come to their end.
+/// Reads a source that was proven when it was first used. A later version of the program may demand
+/// more, and must still let the tasks of that lifecycle finish.
 pub fn read_again(text: &str, origin: &str, overrides: &Overrides) -> Result<Lifecycle, Problems> {
     let fail = |problem| Problems::new(origin, text, vec![problem]);
     let source = source::read_any(text).map_err(fail)?;
@@ -53,7 +53,7 @@ fn resolve(
     if problems.is_empty() { Ok(lifecycle) } else { Err(Problems::new(origin, text, problems)) }
 }
 
-/// The hash of all that a lifecycle is made from.
+/// The hash of everything that a lifecycle is made from.
 fn version(text: &str, overrides: &Overrides) -> String {
     let mut hash = Sha256::new();
     hash.update(text.as_bytes());
@@ -116,7 +116,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A role that no transition names is a slip of the pen.
+    /// A role that no transition names is a typing mistake.
     fn roles_are_used(&mut self, declared: &[Name], transitions: &[Transition]) {
         for role in declared {
             let id = self.role_named(role);

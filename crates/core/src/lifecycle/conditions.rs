@@ -8,22 +8,22 @@ use super::problem::Problem;
 use super::prove::Proof;
 use super::{FieldDecl, Requirement, RoleId, StateKind};
 
-/// Combinations of values that are tried before a condition is believed to hold for one of them.
+/// Combinations of values that are tried before a condition is assumed to hold for one of them.
 const MOST_COMBINATIONS: usize = 4_096;
 
 /// A condition with its place.
 struct Condition<'a> {
     line: u32,
-    /// What it is, with the field that it is about.
+    /// What the condition is, with its field.
     what: String,
     expr: &'a Expr,
 }
 
-/// The values that fields can have, where they are few enough to be tried.
+/// The possible values of fields that have few of them.
 type Domains<'a> = BTreeMap<&'a str, Vec<Value>>;
 
-/// What the fields hold in one of the tried combinations. A project may override a setting, so
-/// settings are not known.
+/// The values of the fields in one combination. A project may override a setting, so settings are
+/// unknown.
 struct Tried<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl KnownValues for Tried<'_> {
@@ -71,21 +71,21 @@ impl Proof<'_> {
         rows.chain(states).collect()
     }
 
-    /// Of all values of a field those that a task can have: what rows and counters set, or any if
-    /// somebody gives it a value or it is computed.
+    /// The values of a field that a task can have: those that transitions and counters set, or all
+    /// if a role gives it a value or it is computed.
     fn settable(&self, name: &str, all: &[Value]) -> Vec<Value> {
         let is_computed = self.changes().any(|(_, changes)| changes.compute.contains_key(name));
         let set: Vec<&Value> =
             self.changes().filter_map(|(_, changes)| changes.set.get(name)).collect();
         let is_given = self.lifecycle.fields.get(name).is_some_and(FieldDecl::is_given);
-        // A field that nothing sets at all is reported by itself.
+        // A field that nothing sets is reported separately.
         let is_open = is_given || is_computed || self.is_written_by_program(name);
         let can_be =
             |value: &&Value| is_open || set.is_empty() || value.is_null() || set.contains(value);
         all.iter().filter(can_be).cloned().collect()
     }
 
-    /// A condition on the words of a message breaks when somebody improves the message.
+    /// A condition on the words of a message would break when the message is improved.
     fn compares_no_prose(&self, condition: &Condition<'_>, found: &mut Vec<Problem>) {
         for path in condition.expr.fields_compared_with_text() {
             let [name] = path else { continue };
@@ -99,8 +99,8 @@ impl Proof<'_> {
         }
     }
 
-    /// A state that does nothing while its `when` does not hold has to go on all the same: by its
-    /// subtasks where the engine has made them, by the clock otherwise.
+    /// A state that does nothing while its `when` does not hold must still be left: by its subtasks
+    /// if the engine has created them, otherwise by a timeout.
     pub(super) fn children_lead_on(&self, found: &mut Vec<Problem>) {
         let is_timed = |id| self.lifecycle.exits(id).any(|row| row.timeout.is_some());
         for (id, state) in self.states() {
@@ -132,7 +132,8 @@ impl Proof<'_> {
         }
     }
 
-    /// Whether a `when` may fail for a task that has no subtasks, as the engine's own `split` says.
+    /// Whether a `when` may be false for a task without subtasks, according to the engine's own
+    /// `split`.
     fn may_be_without_subtasks(&self, when: &Expr) -> bool {
         let split = Field::Split.name();
         let declared = self.lifecycle.fields.get(split);
@@ -147,7 +148,7 @@ fn required<'a>(what: &str, line: u32, requirement: &'a Requirement) -> Conditio
     Condition { line, what, expr: &requirement.that }
 }
 
-/// The problem of a condition that no task can meet: its row or state is dead.
+/// The problem of a condition that no task can meet, so that its transition or state is dead.
 fn never_holds(
     condition: &Condition<'_>,
     declared: &Domains<'_>,
@@ -171,7 +172,7 @@ fn never_holds(
     Problem::in_line(*line, message, help)
 }
 
-/// Whether an expression may have this truth for some values of its fields.
+/// Whether an expression can have this truth value for some values of its fields.
 fn may_be(expr: &Expr, truth: bool, domains: &Domains<'_>) -> bool {
     let names: BTreeSet<&str> = fields_of(expr).collect();
     let mut tried = vec![Tried(BTreeMap::new())];
@@ -196,12 +197,12 @@ fn fields_of(expr: &Expr) -> impl Iterator<Item = &str> {
     expr.names().filter_map(|name| name.field()?.first()).map(String::as_str)
 }
 
-/// What is known of `split` alone.
+/// The values of `split`, and of no other field.
 fn with_split(values: &[Value]) -> Domains<'static> {
     BTreeMap::from([(Field::Split.name(), values.to_vec())])
 }
 
-/// The values of a type that has few.
+/// The values of a type, if there are few.
 fn values_of(field: &FieldDecl) -> Option<Vec<Value>> {
     let values: Vec<Value> = match &field.kind {
         Type::Flag => vec![Value::from(true), Value::from(false)],

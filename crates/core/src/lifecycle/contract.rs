@@ -2,9 +2,9 @@
 //! reads from one.
 //!
 //! Rust fires a [`Trigger`], reads and writes a [`Field`], counts by a [`CounterName`] and asks for
-//! a [`SettingName`]; a lifecycle declares with its [`Purpose`] which of them the engine may expect.
-//! `obligations` proves both directions when a lifecycle is checked. No other file of the program
-//! spells such a name. A new purpose is one variant and its rows below.
+//! a [`SettingName`]; a lifecycle declares with its [`Purpose`] which of them the engine may
+//! expect. `obligations` proves both directions when a lifecycle is checked. No other file of the
+//! program spells such a name. A new purpose is one variant and its rows below.
 
 use std::fmt;
 
@@ -15,17 +15,17 @@ use crate::closed::closed;
 use crate::time::Span;
 
 closed! {
-    /// What a lifecycle is for, and so what the engine demands of it.
+    /// What a lifecycle is for, which decides what the engine demands of it.
     pub enum Purpose {
         /// Work that people and planners add.
         Task = "task",
-        /// One part of an approved plan, created by the engine.
+        /// A subtask of an approved plan, created by the engine.
         Subtask = "subtask",
-        /// A workflow file that runs; its steps are its children.
+        /// A workflow; its steps are its children.
         Workflow = "workflow",
         /// One step of a workflow with the gate behind it.
         Step = "step",
-        /// One reviewer's part in a panel.
+        /// The review of one reviewer of a panel.
         Review = "review",
         /// A question to people about a budget that is used up.
         Budget = "budget",
@@ -48,8 +48,8 @@ impl Purpose {
         }
     }
 
-    /// The purpose of a source from before purposes were declared, by the lifecycle's id. A project
-    /// could use every other name then, also those that the engine has taken since.
+    /// The purpose of a source from before purposes were declared, by the lifecycle's id. At that
+    /// time, a project could use every other name, including those that the engine uses today.
     pub(super) fn of_legacy(id: &str) -> Self {
         match id {
             "leaf" => Subtask,
@@ -63,7 +63,7 @@ impl Purpose {
 }
 
 closed! {
-    /// A role that the engine knows by itself; a lifecycle may name any others.
+    /// A role that the engine knows; a lifecycle may name others.
     pub enum AgentRole {
         Planner = "planner",
         Evaluator = "evaluator",
@@ -82,7 +82,7 @@ closed! {
 closed! {
     /// How a step is started, in [`Field::Launch`].
     pub enum LaunchMode {
-        /// A worker takes it.
+        /// A worker claims it.
         Headless = "headless",
         /// A person, or an agent that works with one, does it and signals.
         Interactive = "interactive",
@@ -93,15 +93,15 @@ closed! {
 }
 
 closed! {
-    /// A record in the history that the program writes by itself and no transition leaves.
+    /// A record that the program writes into the history without a transition.
     pub enum Note {
-        /// The refusal of a stale write.
+        /// A refused stale write.
         StaleWrite = "came_late",
-        /// The end of a delay that a person asked for.
+        /// A delay that a person skipped.
         DelaySkipped = "hastened",
         /// A budget that a person has raised.
         Raised = "raised",
-        /// A fault of one task that a turn went on without.
+        /// A fault of one task, which did not stop the turn.
         EngineFault = "engine_fault",
         /// A permission, where the lifecycle has no answer that grants it.
         Allow = "allow",
@@ -118,10 +118,10 @@ const ANY: &[Purpose] = &Purpose::ALL;
 pub struct ContractRow<T> {
     pub item: T,
     pub name: &'static str,
-    /// How sources from before the rename spell it.
+    /// The name in sources from before the rename.
     pub former: Option<&'static str>,
     pub about: &'static str,
-    /// Lifecycles in which the program uses it. Elsewhere the name is not for use.
+    /// The purposes for which the program uses it. Other lifecycles may not use the name.
     pub purposes: &'static [Purpose],
     /// Lifecycles that must have it.
     pub demanded_by: &'static [Purpose],
@@ -156,7 +156,7 @@ macro_rules! contract {
                 match self { $(Self::$Variant => $detail,)+ }
             }
 
-            /// The name in a lifecycle of today.
+            /// The name in present lifecycles.
             pub fn name(self) -> &'static str {
                 self.rule().name
             }
@@ -167,7 +167,7 @@ macro_rules! contract {
                 rule.former.filter(|_| lifecycle.legacy).unwrap_or(rule.name)
             }
 
-            /// What a lifecycle of today means by a name.
+            /// The item of this name in present lifecycles.
             pub fn named(name: &str) -> Option<Self> {
                 Self::RULES.iter().find(|rule| rule.name == name).map(|rule| rule.item)
             }
@@ -187,7 +187,8 @@ mod fields;
 
 pub use fields::{Field, FieldShape, FieldSource};
 
-/// The states in which the engine fires a trigger: those of some kinds, and those that do something.
+/// The states in which the engine fires a trigger: those of some kinds, and those with some
+/// activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FiredIn {
     pub kinds: &'static [StateKind],
@@ -225,7 +226,7 @@ const NOT_OVER: FiredIn = {
     use StateKind::{Blocked, Parked, Queued, Reviewing, Waiting, Working};
     FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked])
 };
-/// What is done provisionally or has failed is led by its parent, too.
+/// A child that is done provisionally or has failed is also moved by its parent.
 const NOT_CANCELLED: FiredIn = {
     use StateKind::{Blocked, Done, Failed, Parked, Queued, Reviewing, Waiting, Working};
     FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked, Done, Failed])
@@ -236,14 +237,14 @@ const NOT_CANCELLED: FiredIn = {
 pub enum FiredBy {
     /// The engine alone, as the role `system`.
     Engine(FiredIn),
-    /// The engine, and whoever else asks for such a move.
+    /// The engine, and any caller that asks for such a move.
     Both(FiredIn),
-    /// A command or a signal file, for the person or run that gave it.
+    /// A command or a signal file, for the person or run that it comes from.
     Caller,
 }
 
 impl FiredBy {
-    /// Where the engine fires it, if it does.
+    /// The states in which the engine fires it, if it does.
     pub fn engine(self) -> Option<FiredIn> {
         match self {
             Self::Engine(states) | Self::Both(states) => Some(states),
@@ -256,7 +257,7 @@ use FiredBy::{Both, Caller, Engine};
 
 contract! {
     /// A trigger that the program fires. A lifecycle's other triggers are fired by the outcomes of
-    /// its activities, by its timeouts, or by whoever asks for a move.
+    /// its activities, by its timeouts, or by callers that ask for a move.
     pub enum Trigger: FiredBy {
         Claim = "claim", Both(FiredIn::kinds(&[StateKind::Queued])), ANY, &[], "The dispatcher gives a queued task to a worker.";
         NoWorker = "no_worker", Engine(BEFORE_A_RUN), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
@@ -268,7 +269,7 @@ contract! {
         Close = "close", Both(NOT_CANCELLED), ANY, &[Subtask, Step, Review, Budget], "The parent has ended, or the question is moot.";
         Trip = "trip", Both(FiredIn::doing(&[Activity::Wait])), &[Workflow], &[Workflow], "The workflow's breaker has tripped.";
         Decided = "taken_up", Engine(FiredIn::doing(&[Activity::Human])), &[Workflow], &[Workflow], "A person has decided about every step that was given up.";
-        Led = "led", Engine(FiredIn::kinds(&[StateKind::Working])), &[Workflow], &[Workflow], "The steps know that the workflow runs.";
+        Led = "led", Engine(FiredIn::kinds(&[StateKind::Working])), &[Workflow], &[Workflow], "The engine has told the steps that the workflow runs.";
         Followed = "followed", Engine(FiredIn::kinds(&[StateKind::Done])), &[Step], &[Step], "A later step has ended, so the veto window is over.";
         Abort = "abort", Both(NOT_OVER), &[Workflow, Step], &[Workflow, Step], "A person, or a gate without a way back, gives the work up.";
         Open = "open", Caller, &[Step], &[Step], "Somebody begins a manual step.";
@@ -322,19 +323,19 @@ contract! {
 }
 
 impl Lifecycle {
-    /// Whether it declares the field.
+    /// Whether the lifecycle declares the field.
     pub fn has_field(&self, field: Field) -> bool {
         self.fields.contains_key(field.name_in(self))
     }
 
-    /// Whether a row with this trigger leads out of the state.
+    /// Whether a transition with this trigger leaves the state.
     pub fn has_exit(&self, from: StateId, trigger: Trigger) -> bool {
         let name = trigger.name_in(self);
         self.exits(from).any(|row| row.trigger == name)
     }
 
-    /// Whether the dispatcher fires the trigger when a task's budget is used up: it is called like the
-    /// outcome, or it is where a run of the lifecycle leads that ends so.
+    /// Whether the dispatcher fires the trigger when a task's budget is used up: the trigger has
+    /// the name of the outcome, or it is where the lifecycle leads after a run with that outcome.
     pub fn asks_for_budget(&self, trigger: &str) -> bool {
         let routed = |does: &StateActivity| {
             let route = does.outcomes.get(&Outcome::OverBudget);
@@ -344,7 +345,7 @@ impl Lifecycle {
             || self.states.iter().filter_map(|state| state.does.as_ref()).any(routed)
     }
 
-    /// The value of a setting that is a time.
+    /// The value of a duration setting.
     pub fn time(&self, setting: SettingName) -> Option<Span> {
         match self.setting(setting)? {
             Setting::Time(time) => Some(*time),
@@ -352,7 +353,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a setting that is a flag is on.
+    /// Whether a flag setting is on.
     pub fn flag(&self, setting: SettingName) -> bool {
         self.setting(setting) == Some(&Setting::Flag(true))
     }

@@ -96,7 +96,8 @@ impl Checker<'_> {
         }
     }
 
-    /// `text`, `[one, of, these]`, or `{ type: text, by: [human], not_blank: true }` with `computed` in place of `by`.
+    /// `text`, `[one, of, these]`, or `{ type: text, by: [human], not_blank: true }`, with
+    /// `computed` in place of `by`.
     fn field_decl(&mut self, name: &Name, declared: &Spanned<Value>) -> Option<FieldDecl> {
         let line = place(name).0;
         let nobody = FieldWriters::Roles(Vec::new());
@@ -168,8 +169,8 @@ impl Checker<'_> {
         FieldWriters::Roles(ids.collect())
     }
 
-    /// What every task may carry for those who work on it. A lifecycle that has its own field of
-    /// that name keeps it.
+    /// Fields that every task may have. A lifecycle that declares one of that name itself keeps its
+    /// own.
     pub(super) fn standard_fields(&mut self) {
         for (field, kind) in STANDARD_FIELDS {
             let (name, names) = (field.name(), &mut self.names);
@@ -191,7 +192,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A name that stands in expressions, where `-` means minus.
+    /// A name in expressions, where `-` means minus.
     fn new_name(&mut self, name: &Name, what: &str) {
         self.word(name, what);
         if name.value.contains('-') {

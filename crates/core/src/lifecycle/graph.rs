@@ -1,5 +1,5 @@
-//! Builds the drawing of a lifecycle: its states, and every way from one to another once, with all
-//! that may cause it. Nothing here decides anything about a task.
+//! Builds the drawing of a lifecycle: its states, and one edge for all transitions from one state
+//! to another. Nothing here decides anything about a task.
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! Lifecycles: what may happen to a task, as a checked table.
 //!
-//! `source` reads the YAML with its places, `check` proves it sound and interns it into the
-//! [`Lifecycle`] of this file, `expr` is the small language of guards, `graph` draws. The rest of
-//! the program only ever sees a lifecycle that passed the check, and matches on kinds, activities
-//! and outcomes, never on the name of a state.
+//! `source` reads the YAML with its positions, `check` proves it sound and turns it into the
+//! [`Lifecycle`] of this file, `expr` is the small language of guards, `graph` builds the drawing.
+//! The rest of the program sees only checked lifecycles, and matches on kinds, activities and
+//! outcomes, never on the name of a state.
 
 mod automatic;
 pub mod builtin;
@@ -54,13 +54,13 @@ impl RoleId {
 }
 
 closed! {
-    /// All that the program knows about a state.
+    /// Everything that the program knows about a state.
     pub enum StateKind {
         /// Waits in the queue for a worker.
         Queued = "queued",
         /// An agent is at work, or about to be.
         Working = "working",
-        /// Others look at the work.
+        /// The work is under review.
         Reviewing = "reviewing",
         /// A person has to answer.
         Waiting = "waiting",
@@ -75,7 +75,7 @@ closed! {
 }
 
 impl StateKind {
-    /// Whether others rely on it that a task in such a state stays there.
+    /// Whether others rely on a task staying in such a state.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Cancelled)
     }
@@ -101,7 +101,7 @@ closed! {
 }
 
 impl Activity {
-    /// How it can end. A person's answers are offered by the lifecycle, so `human` has none here.
+    /// How the activity can end. The lifecycle offers a person's answers, so `human` has none here.
     pub fn outcomes(self) -> &'static [Outcome] {
         use Outcome::*;
         match self {
@@ -143,7 +143,7 @@ closed! {
         Crashed = "crashed",
         NeedsPerson = "needs_person",
         OverBudget = "over_budget",
-        /// The failure policy has given up on an outcome that was to be tried again.
+        /// The failure policy has given up on an outcome that leads to `again`.
         Exhausted = "exhausted",
         Approved = "approved",
         Blocked = "blocked",
@@ -154,7 +154,7 @@ closed! {
         Failed = "failed",
         ChangesRequested = "changes_requested",
         Merged = "merged",
-        /// Of a `merge` that only looks.
+        /// The outcome of a `merge` that only checks.
         NotMerged = "not_merged",
         Closed = "closed",
         Conflict = "conflict",
@@ -173,21 +173,21 @@ pub enum Route {
     Again,
 }
 
-/// What a state does, and where each way of ending leads.
+/// What a state does, and where each outcome leads.
 #[derive(Debug, Clone)]
 pub struct StateActivity {
     pub activity: Activity,
-    /// Whose prompt and worker an `agent` uses.
+    /// The role whose prompt and workers an `agent` uses.
     pub role: Option<String>,
-    /// What an `agent` has to bring before its word counts.
+    /// What an `agent` must deliver before its claim counts.
     pub produces: Deliverable,
     /// The question of a `human`.
     pub asks: Option<String>,
-    /// A person's action and the trigger it takes, in the order of the file.
+    /// The actions of people and their triggers, in the order of the file.
     pub offers: Vec<(String, String)>,
     /// The condition of a `wait`.
     pub until: Option<Expr>,
-    /// While this does not hold, the state does nothing by itself: the task's parts do, and move
+    /// While this does not hold, the state does nothing: the task's subtasks do the work and move
     /// it on.
     pub when: Option<Expr>,
     pub outcomes: BTreeMap<Outcome, Route>,
@@ -195,14 +195,14 @@ pub struct StateActivity {
 }
 
 impl StateActivity {
-    /// Whether its `merge` moves nothing and only finds out whether the work is in its base: it has
-    /// a way for work that is not.
+    /// Whether its `merge` only checks whether the work is in its base: it has a transition for
+    /// work that is not.
     pub fn only_looks(&self) -> bool {
         self.outcomes.contains_key(&Outcome::NotMerged)
     }
 }
 
-/// Something that must be true, with what is said when it is not.
+/// A condition, and the message for when it does not hold.
 #[derive(Debug, Clone)]
 pub struct Requirement {
     pub field: String,
@@ -210,7 +210,7 @@ pub struct Requirement {
     pub message: String,
 }
 
-/// From when a bound counts.
+/// The start of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Since {
@@ -225,16 +225,16 @@ pub struct Reminders {
     pub when: Option<Expr>,
 }
 
-/// An effect that a state asks for when it is entered.
+/// An effect of entering a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryEffect {
     Notify,
     Alert,
     CleanUp,
-    /// The task that this one is part of looks at its parts again.
+    /// The parent checks its children.
     TellParent,
-    /// The tasks that are part of this one follow it: they rest, go on, or come to their end.
+    /// The children of this task follow it: they pause, continue or end.
     #[serde(alias = "lead_parts")]
     LeadChildren,
 }
@@ -247,13 +247,13 @@ pub struct State {
     pub kind: StateKind,
     pub about: String,
     pub terminal: bool,
-    /// Done for those that wait for it, until its parent is over: it may be taken back before.
+    /// Done for the tasks that wait for it, but until its parent has ended it may be taken back.
     pub provisional: bool,
     pub does: Option<StateActivity>,
     pub requires: Vec<Requirement>,
     pub remind: Option<Reminders>,
     pub on_entry: Vec<EntryEffect>,
-    /// Whether a `[prior]` leads out of it, so that the state it was entered from must be kept.
+    /// Whether a `[prior]` leaves it, so that the state it was entered from must be kept.
     pub remembers: bool,
     /// Line of its name in the source.
     pub line: u32,
@@ -288,7 +288,7 @@ pub struct Timeout {
     pub since: Since,
 }
 
-/// What a move does to the fields and counters of a task.
+/// How a transition changes the fields and counters of a task.
 #[derive(Debug, Clone, Default)]
 pub struct FieldUpdates {
     pub set: BTreeMap<String, Value>,
@@ -299,7 +299,7 @@ pub struct FieldUpdates {
     pub keeps: Vec<String>,
 }
 
-/// One row of the table: from one state, by one trigger. A timeout is such a row too.
+/// One transition: from one state, by one trigger. A timeout is one too.
 #[derive(Debug, Clone)]
 pub struct Transition {
     pub from: StateId,
@@ -323,7 +323,7 @@ pub struct Counter {
     pub line: u32,
 }
 
-/// Which move a counter leads elsewhere.
+/// The transition that a counter diverts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterOverflow {
     /// The one that reaches the limit: `then`.
@@ -352,7 +352,7 @@ impl Setting {
     }
 }
 
-/// A setting as a lifecycle declares it, with the value that holds.
+/// A setting as a lifecycle declares it, with its effective value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettingDecl {
     pub value: Setting,
@@ -360,7 +360,7 @@ pub struct SettingDecl {
     pub line: u32,
 }
 
-/// A lifecycle that passed the check. Immutable; its version is the hash of what it was made from.
+/// A checked lifecycle. It is immutable; its version is the hash of its source and settings.
 #[derive(Debug, Clone)]
 pub struct Lifecycle {
     pub id: String,
@@ -385,22 +385,22 @@ pub struct Lifecycle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldDecl {
     pub kind: Type,
-    /// The roles that may give it a value; `system` always may.
+    /// The roles that may set it; `system` always may.
     pub by: FieldWriters,
     /// Whether a blank value is refused.
     pub not_blank: bool,
-    /// Whether a number must be whole, because the program counts with it.
+    /// Whether a number must be whole, because the program calculates with it.
     pub whole: bool,
-    /// Line of its name in the source; 0 for what every lifecycle has.
+    /// Line of its name in the source; 0 for a field of every lifecycle.
     pub line: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldWriters {
     Anyone,
-    /// Besides the system.
+    /// These roles and the system.
     Roles(Vec<RoleId>),
-    /// Nobody: the program or a `compute` of the lifecycle does.
+    /// No role: the program or a `compute` of the lifecycle sets it.
     Computed,
 }
 
@@ -414,7 +414,7 @@ impl FieldDecl {
         role == RoleId::SYSTEM || listed
     }
 
-    /// Whether anybody besides the system may give it a value.
+    /// Whether a role other than the system may set it.
     pub fn is_given(&self) -> bool {
         match &self.by {
             FieldWriters::Anyone => true,
@@ -423,7 +423,7 @@ impl FieldDecl {
         }
     }
 
-    /// Whether only what people and agents bring along with a move changes it.
+    /// Whether only fields that people and agents give with a move change it.
     pub fn is_given_by_callers(&self) -> bool {
         match &self.by {
             FieldWriters::Anyone | FieldWriters::Computed => false,
@@ -431,7 +431,7 @@ impl FieldDecl {
         }
     }
 
-    /// Whether a value may be kept in it. The message does not name the field.
+    /// Whether the field may have a value. The message does not name the field.
     pub fn accepts(&self, value: &Value) -> Result<(), String> {
         self.kind.accepts(value)?;
         if self.whole && value.is_number() && value.as_i64().is_none() {
@@ -489,17 +489,17 @@ impl Lifecycle {
         &self.roles[usize::from(id.0)]
     }
 
-    /// Whether one of its states does this.
+    /// Whether one of its states has this activity.
     pub fn does(&self, activity: Activity) -> bool {
         self.states.iter().any(|state| state.activity() == Some(activity))
     }
 
-    /// The rows that lead out of a state, in the order of the file.
+    /// The transitions that leave a state, in the order of the file.
     pub fn exits(&self, from: StateId) -> impl Iterator<Item = &Transition> {
         self.transitions.iter().filter(move |transition| transition.from == from)
     }
 
-    /// The name of where a transition leads, `[prior]` included.
+    /// The name of a transition's target, `[prior]` included.
     pub fn target_name(&self, target: TransitionTarget) -> &str {
         match target {
             TransitionTarget::State(id) => &self.state(id).name,

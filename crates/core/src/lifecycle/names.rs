@@ -1,4 +1,4 @@
-//! What the expressions of one lifecycle may speak of.
+//! The names that the expressions of one lifecycle may use.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::expr::{NameScope, ResolvedName, Type, Value};
 use super::problem::suggestion;
 use super::{CounterId, FieldDecl, Setting, SettingDecl};
 
-/// The names of a lifecycle, as far as they are known while it is checked.
+/// The names of a lifecycle that are known so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) fields: BTreeMap<String, FieldDecl>,
@@ -14,7 +14,7 @@ pub(super) struct Names {
     pub(super) settings: BTreeMap<String, SettingDecl>,
 }
 
-/// Where an expression stands decides whether it may speak of the move or only of the task.
+/// Where an expression is, which decides whether it may use the move or only the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stands {
     OnTheTask,
@@ -29,7 +29,7 @@ pub(super) struct NamesFor<'a> {
 const OF_THE_TASK: [&str; 4] = ["title", "tags", "priority", "spent"];
 const OF_THE_MOVE: [&str; 4] = ["actor", "now", "outcome", "detail"];
 
-/// What a task has besides its fields; the history writes both side by side.
+/// Attributes of every task; the history keeps them beside its fields.
 const ATTRIBUTES: [&str; 9] =
     ["body", "project", "batch", "parent", "prior", "lifecycle", "lease", "epoch", "needs"];
 const WORDS: [&str; 11] =

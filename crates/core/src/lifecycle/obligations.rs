@@ -1,5 +1,6 @@
-//! Proofs that a lifecycle and the program keep their contract, both ways: what the purpose demands
-//! is there, and what the lifecycle leaves to the system is something that the program does.
+//! Proofs that a lifecycle and the program keep their contract in both directions: the lifecycle
+//! has everything that its purpose demands, and the program does everything that the lifecycle
+//! leaves to the system.
 
 use super::contract::{
     BEFORE_A_RUN, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName,
@@ -103,7 +104,7 @@ impl Proof<'_> {
         }
     }
 
-    /// A name with a meaning for another purpose would mislead whoever reads the lifecycle.
+    /// A name with a meaning for another purpose would mislead readers of the lifecycle.
     fn belongs_here<T>(
         &self,
         what: &str,
@@ -124,8 +125,8 @@ impl Proof<'_> {
         belongs_here
     }
 
-    /// A trigger of the engine stands where the engine fires it, and a row that only the system may
-    /// take is dead unless something fires its trigger.
+    /// An engine trigger must be where the engine fires it, and a transition that only the system
+    /// may take is dead unless something fires its trigger.
     fn triggers_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
         for row in &self.lifecycle.transitions {
             let known = Trigger::named(&row.trigger);
@@ -144,8 +145,8 @@ impl Proof<'_> {
         }
     }
 
-    /// Whether a row uses a trigger as the engine's. Names that others fire as well are theirs, as
-    /// long as the system has no part in it.
+    /// Whether a transition uses a trigger as the engine's. A trigger that callers fire as well is
+    /// the lifecycle's own, unless the system may take the transition.
     fn claims(&self, trigger: Trigger, row: &Transition) -> bool {
         match trigger.detail() {
             FiredBy::Engine(_) => true,
@@ -175,7 +176,7 @@ impl Proof<'_> {
         }
     }
 
-    /// Whether an outcome of its state leads to the row.
+    /// Whether an outcome of its state leads to the transition.
     fn is_routed(&self, row: &Transition) -> bool {
         let from = self.lifecycle.state(row.from);
         from.does.as_ref().is_some_and(|does| {
@@ -185,7 +186,7 @@ impl Proof<'_> {
         })
     }
 
-    /// Whether somebody or something can take the row, whatever its guards say.
+    /// Whether anything can take the transition, whatever its guards say.
     pub(super) fn can_be_taken(&self, row: &Transition) -> bool {
         row.timeout.is_some()
             || row.roles != [RoleId::SYSTEM]
@@ -193,7 +194,7 @@ impl Proof<'_> {
             || self.is_fired(row)
     }
 
-    /// Whether the engine fires the row's trigger in its state.
+    /// Whether the engine fires the transition's trigger in its state.
     fn is_fired(&self, row: &Transition) -> bool {
         let from = self.lifecycle.state(row.from);
         let known = Trigger::named(&row.trigger);
@@ -202,7 +203,7 @@ impl Proof<'_> {
         fits || BEFORE_A_RUN.fits(from) && self.lifecycle.asks_for_budget(&row.trigger)
     }
 
-    /// A field that nothing sets is dead, and so is every guard that reads it.
+    /// A field that nothing sets is useless, and so is every guard that reads it.
     fn fields_can_be_set(&self, found: &mut Vec<Problem>) {
         let unset = |(name, field): &(&String, &FieldDecl)| {
             !field.is_given() && !self.is_set_by_rows(name) && !self.is_written_by_program(name)
@@ -223,7 +224,7 @@ impl Proof<'_> {
         }
     }
 
-    /// A fixed value is not computed: the field would say one thing and hold another.
+    /// A constant is not computed, so a field that is `computed` may not be set.
     fn computed_fields_are_not_set(&self, found: &mut Vec<Problem>) {
         let is_computed = |name: &String| {
             let field = self.lifecycle.fields.get(name);
@@ -238,7 +239,7 @@ impl Proof<'_> {
         }
     }
 
-    /// What rows and counters do to the fields, with their lines.
+    /// The changes that transitions and counters make to fields, with their lines.
     pub(super) fn changes(&self) -> impl Iterator<Item = (u32, &FieldUpdates)> {
         let rows = self.lifecycle.transitions.iter().map(|row| (row.line, &row.changes));
         let counters = self.lifecycle.counters.iter();
@@ -275,7 +276,7 @@ impl Proof<'_> {
         }
     }
 
-    /// What would set a field of the contract, but is not there.
+    /// What would set a field of the contract, but is missing.
     fn missing_source(&self, name: &str) -> String {
         let missing: Vec<String> =
             self.sources(name).iter().filter_map(|source| source.needs()).collect();

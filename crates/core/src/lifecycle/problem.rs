@@ -1,8 +1,8 @@
-//! What is wrong with a lifecycle, where, and what to write instead.
+//! The problems of a lifecycle: what is wrong, where, and what to write instead.
 
 use std::fmt;
 
-/// One fault, at a place of the source (1-based; line 0 means the file as a whole).
+/// One problem, at a position of the source (1-based; line 0 means the whole file).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     pub line: u32,
@@ -12,19 +12,19 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A fault of the file as a whole.
+    /// A problem of the whole file.
     pub(crate) fn of_whole(message: impl Into<String>, help: Option<String>) -> Self {
         Self { line: 0, column: 0, message: message.into(), help }
     }
 
-    /// A fault in a line; an empty help means none.
+    /// A problem in a line; an empty help means none.
     pub(crate) fn in_line(line: u32, message: impl Into<String>, help: impl Into<String>) -> Self {
         let help = Some(help.into()).filter(|help| !help.is_empty());
         Self { line, column: 1, message: message.into(), help }
     }
 }
 
-/// All that is wrong with one source, in the order of its lines; never empty.
+/// All problems of one source, in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     /// The file's name, or `built-in`.
@@ -34,7 +34,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// What is wrong with a file of which nothing can be read.
+    /// The problem of a file that cannot be read at all.
     pub fn of_file(origin: &str, message: &str, help: &str) -> Self {
         Self::new(origin, "", vec![Problem::of_whole(message, Some(help.to_owned()))])
     }
@@ -46,10 +46,10 @@ impl Problems {
     }
 }
 
-/// One fault or doubt, shown with the line of the source that it is in.
+/// An error or a warning, shown with its source line.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceSnippet<'a> {
-    /// What it is, such as `error`.
+    /// Its severity, such as `error`.
     pub word: &'a str,
     pub problem: &'a Problem,
     pub origin: &'a str,
@@ -78,7 +78,7 @@ impl fmt::Display for SourceSnippet<'_> {
     }
 }
 
-/// The line that a problem is in, with a sign under the place.
+/// The line of a problem, with a mark below its position.
 fn quote(f: &mut fmt::Formatter<'_>, problem: &Problem, margin: &str, text: &str) -> fmt::Result {
     let before = text.chars().take(problem.column.saturating_sub(1) as usize);
     let before: String = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
@@ -87,7 +87,7 @@ fn quote(f: &mut fmt::Formatter<'_>, problem: &Problem, margin: &str, text: &str
     writeln!(f, "{margin} | {before}^")
 }
 
-/// A source line as it may be shown on a terminal: no control characters, and not without end.
+/// A source line for a terminal: without control characters, and shortened.
 fn visible(text: &str) -> String {
     text.chars()
         .take(200)
@@ -110,7 +110,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The known word nearest to a mistyped one, if it is near enough to be what was meant.
+/// The known word nearest to a mistyped one, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = word.chars().count() / 3 + 1;
     known
@@ -121,7 +121,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean `x`?`, or the list of what is known.
+/// `did you mean `x`?`, or a list of the known words.
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {
@@ -131,7 +131,7 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     }
 }
 
-/// Edit distance, on a prefix of each so that hostile input stays cheap.
+/// The edit distance of the words' beginnings, so that hostile input stays cheap.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();

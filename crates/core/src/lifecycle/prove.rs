@@ -1,7 +1,8 @@
-//! Shows that a lifecycle is sound: nothing is unreachable, nothing is stranded, everything ends.
+//! Proves that a lifecycle is sound: every state is reachable, no task is stranded, every task can
+//! end.
 //!
-//! Each proof is one function over the table; what it cannot show is a problem at the line that
-//! causes it. The cost is at most states × transitions.
+//! Each proof is one function over the table; a failed proof is a problem at the line that causes
+//! it. The cost is at most states × transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,8 +64,7 @@ fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
     }
 }
 
-/// Every way into a state other than by `[prior]`: the transitions and where their counters divert
-/// them.
+/// Every way into a state except `[prior]`: the transitions, and where their counters divert them.
 fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
     lifecycle.transitions.iter().flat_map(move |row| {
         let direct = match row.to {
@@ -149,13 +149,12 @@ impl Proof<'_> {
                 let line = row.map_or(state.line, |row| row.line);
                 let message =
                     format!("`{}` is {}, so nothing may lead out of it", state.name, state.kind);
-                found.push(Problem::in_line(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a part that its parent may send back"));
+                found.push(Problem::in_line(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a child that its parent may send back"));
             }
         }
     }
 
-    /// Only what is done can be done for the time being, and its parent must be able to make it
-    /// final.
+    /// Only a done state can be provisional, and the parent must be able to make it final.
     fn provisional_is_done(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states().filter(|(_, state)| state.provisional) {
             let final_by_system = self.lifecycle.exits(id).any(|row| {
@@ -250,8 +249,8 @@ impl Proof<'_> {
         }
     }
 
-    /// A panel is convened when its state is entered. A move that stays there would leave a task
-    /// without one.
+    /// A panel is convened when its state is entered. A move that stays there would leave the task
+    /// without a panel.
     fn panels_lead_away(&self, found: &mut Vec<Problem>) {
         let panels =
             self.states().filter_map(|(id, state)| Some((id, state, state.does.as_ref()?)));
@@ -362,7 +361,7 @@ pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (super::Outco
     })
 }
 
-/// All that can be reached from a state, itself included.
+/// All states that can be reached from a state, including itself.
 pub(super) fn closure(
     start: StateId,
     successors: &BTreeMap<StateId, BTreeSet<StateId>>,

@@ -1,4 +1,4 @@
-//! Spells out the transitions: one row per state that one starts from, and one per timeout.
+//! Lists the transitions: one for each state that one starts from, and one for each timeout.
 
 use super::check::Checker;
 use super::names::Stands;
@@ -36,7 +36,7 @@ pub(super) fn spell_out(
     rows
 }
 
-/// What can only be said of a state once its exits are known.
+/// Completes the states with what depends on their exits.
 pub(super) fn finish_states(states: &mut [State], transitions: &[Transition]) {
     for (index, state) in states.iter_mut().enumerate() {
         let mut exits = transitions.iter().filter(|transition| transition.from == state_id(index));

@@ -1,4 +1,4 @@
-//! The YAML of a lifecycle as it is written, with the place of every name. No judgement here:
+//! The YAML of a lifecycle as it is written, with the position of every name. It validates nothing:
 //! `check` does that.
 //!
 //! A source is one document, followed by the fragments that it includes, each a document of its
@@ -75,7 +75,7 @@ pub(super) struct CounterSource {
     pub(super) compute: Entries<Name>,
 }
 
-/// A state. Where a fragment declares it too, each key that is here replaces the fragment's.
+/// A state. If a fragment declares it too, each key here replaces the fragment's.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StateSource {
@@ -160,7 +160,7 @@ pub(super) struct FullRequirement {
     pub(super) message: Option<String>,
 }
 
-/// A source with the fragments that it includes behind it, so that it stands alone. A fragment that
+/// A source followed by the fragments that it includes, so that it is complete. A fragment that
 /// `find` does not know is left to the check.
 pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> String {
     #[derive(Deserialize)]
@@ -177,7 +177,7 @@ pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> Stri
     composed
 }
 
-/// Reads a source of today.
+/// Reads a source in the present format.
 pub(super) fn read(text: &str) -> Result<LifecycleSource, Problem> {
     if is_legacy(text) && text.len() <= limits::LIFECYCLE_BYTES {
         let message = "`purpose` is missing".to_owned();
@@ -218,8 +218,8 @@ fn is_legacy(text: &str) -> bool {
     !text.lines().any(|line| line.starts_with("purpose:"))
 }
 
-/// The documents of a source. Blank lines stand for those before, so that every place in a document
-/// is one in the whole text.
+/// The documents of a source. Blank lines replace those before, so that positions in a document are
+/// positions in the whole text.
 fn documents(text: &str) -> impl Iterator<Item = String> {
     let mut found = vec![String::new()];
     for (number, line) in text.lines().enumerate() {
@@ -234,13 +234,14 @@ fn documents(text: &str) -> impl Iterator<Item = String> {
 }
 
 impl LifecycleSource {
-    /// Adds what a fragment declares. What the lifecycle declares itself comes first and wins.
+    /// Adds the declarations of a fragment. The lifecycle's own declarations come first and take
+    /// precedence.
     fn include(&mut self, fragment: Fragment) {
         add_missing(&mut self.settings, fragment.settings);
         add_missing(&mut self.fields, fragment.fields);
         add_missing(&mut self.counters, fragment.counters);
         self.transitions.extend(fragment.transitions);
-        // A state that only the fragment has follows the one before it there.
+        // A state that only the fragment has follows the state before it there.
         let (own, mut next) = (&mut self.states.0, 0);
         for (name, shared) in fragment.states.0 {
             match own.iter().position(|(known, _)| known.value == name.value) {
@@ -266,7 +267,7 @@ fn add_missing<T>(own: &mut Entries<T>, shared: Entries<T>) {
 }
 
 impl StateSource {
-    /// Each key of its own, and the others of the fragment.
+    /// Its own keys, and the other keys of the fragment.
     fn or(self, shared: Self) -> Self {
         Self {
             kind: self.kind.or(shared.kind),

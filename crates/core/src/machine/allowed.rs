@@ -1,4 +1,4 @@
-//! Where an actor could move a task: for people who look for a way, and for refusals.
+//! Where an actor could move a task: for `allowedTransitions`, and for refusals.
 
 use super::apply::resolve;
 use super::env::{TaskEnv, TransitionContext};
@@ -8,8 +8,8 @@ use crate::lifecycle::expr::ResolvedName;
 use crate::lifecycle::{CounterId, Lifecycle, Requirement};
 use crate::time::Instant;
 
-/// The states that an actor could move the task to, as far as fields given along with the move
-/// could make it so.
+/// The states that an actor could move the task to, if fields given with the move could satisfy the
+/// remaining guards.
 pub fn allowed(lifecycle: &Lifecycle, task: &Task, actor: &Actor, now: Instant) -> Vec<String> {
     let Some(role) = lifecycle.find_role(&actor.role) else {
         return Vec::new();
@@ -39,13 +39,13 @@ fn refuses(lifecycle: &Lifecycle, task: &Task, id: CounterId) -> bool {
     counter.then.is_none() && counter.limit.is_some_and(|limit| task.count(id).used() >= limit)
 }
 
-/// A guard that no field given along with the move can satisfy: it speaks of who asks, or of no
+/// A guard that no field given with the move can satisfy: it asks about the actor, or about no
 /// field at all.
 fn is_hard(guard: &Requirement) -> bool {
     asks_who(guard) || !guard.that.names().any(|name| matches!(name, ResolvedName::Field(_)))
 }
 
-/// Whether a guard can only be answered in the light of a move.
+/// Whether a guard depends on the move and so has no value without one.
 pub(super) fn asks_about_the_move(guard: &Requirement) -> bool {
     use ResolvedName::{ActorName, ActorRole, Detail, Now, Outcome};
     let mut names = guard.that.names();

@@ -1,4 +1,4 @@
-//! Takes one row of the table: checks what it needs, and works out all that follows from it.
+//! Applies one transition: checks its guards and requirements, and computes the new task.
 
 use super::allowed::asks_who;
 use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate};
@@ -17,26 +17,26 @@ use crate::lifecycle::{
 use crate::limits;
 use crate::time::Instant;
 
-/// What brings a move about.
+/// What causes a transition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cause<'a> {
     pub(super) context: TransitionContext<'a>,
     pub(super) fields: &'a Fields,
-    /// Whether the run that holds the lease has ended by itself.
+    /// Whether the run with the lease has ended by itself.
     pub(super) run_ended: bool,
 }
 
 impl<'a> Cause<'a> {
-    /// A move that no outcome leads to.
+    /// A transition that is not caused by an outcome.
     pub(super) fn by(actor: &'a Actor, fields: &'a Fields, now: Instant) -> Self {
         let context = TransitionContext { actor, now, outcome: None };
         Self { context, fields, run_ended: false }
     }
 }
 
-/// Takes a row, or says what stands against it. The task is as it was before, plus what the event
-/// itself changed.
-pub(super) fn take(
+/// Applies a transition, or returns every reason against it. `at.task` is the task before the move,
+/// with the changes that the event itself makes.
+pub(super) fn apply_transition(
     at: Moment<'_>,
     row: &Transition,
     cause: &Cause<'_>,
@@ -46,15 +46,15 @@ pub(super) fn take(
     let own =
         |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
     let mut errors = patch(lifecycle, &mut task.fields, cause.fields, |name| {
-        // What the row sets itself replaces whatever was given, so nobody has to be kept from
-        // giving it.
+        // A field that the transition sets replaces the given value, so giving one needs no
+        // permission.
         own(name) || may_give(lifecycle, name, cause.context.actor)
     });
-    errors.extend(barred(row, old, &task, cause.context));
+    errors.extend(failed_guards(row, old, &task, cause.context));
     let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
-    apply(&mut task, &row.changes, cause);
+    update_fields(&mut task, &row.changes, cause);
     if let Some(counter) = diverted {
-        apply(&mut task, &lifecycle.counter(counter).changes, cause);
+        update_fields(&mut task, &lifecycle.counter(counter).changes, cause);
     }
     let then = diverted.and_then(|counter| lifecycle.counter(counter).then);
     let Some(to) = then.or_else(|| resolve(row.to, old)) else {
@@ -62,8 +62,8 @@ pub(super) fn take(
         return Err(errors);
     };
     errors.extend(unmet(&lifecycle.state(to).requires, &TaskEnv { task: &task, context: None }));
-    // Whoever brings fields may be told that they are too many. What the lifecycle sets is bounded
-    // by itself, and a bound that were refused for its size would leave the task stranded.
+    // Only a caller that gives fields is told that they are too large. What the lifecycle sets is
+    // limited by itself, and a timeout that was refused for its size would strand the task.
     if !cause.fields.is_empty() {
         errors.extend(too_large(&task.fields));
     }
@@ -78,9 +78,9 @@ pub(super) fn take(
     Ok(TaskUpdate { record: Some(record), artifacts, ..step })
 }
 
-/// The guards that do not hold. One that asks who the actor is looks at the task as it was: nobody
-/// may make themselves an assignee or a stranger by a field that they bring along.
-fn barred(
+/// The guards that do not hold. A guard about the actor reads the task before the move, so that an
+/// actor cannot make itself an assignee, or a stranger, with a field that it gives.
+fn failed_guards(
     row: &Transition,
     old: &Task,
     new: &Task,
@@ -89,10 +89,10 @@ fn barred(
     let before = TaskEnv { task: old, context: Some(context) };
     let after = TaskEnv { task: new, context: Some(context) };
     let seen = |guard: &Requirement| if asks_who(guard) { &before } else { &after };
-    row.guards.iter().filter(|guard| !guard.that.holds(seen(guard))).map(complaint).collect()
+    row.guards.iter().filter(|guard| !guard.that.holds(seen(guard))).map(error_of).collect()
 }
 
-fn complaint(requirement: &Requirement) -> FieldError {
+fn error_of(requirement: &Requirement) -> FieldError {
     FieldError { field: requirement.field.clone(), message: requirement.message.clone() }
 }
 
@@ -101,7 +101,7 @@ fn kept(name: &str, fields: &Fields) -> Option<Artifact> {
 }
 
 impl Moment<'_> {
-    /// The record of a step that has been worked out.
+    /// The record of a computed update.
     pub(super) fn record(self, new: &Task, trigger: &str, actor: &Actor) -> Record {
         Record {
             from: Some(self.state().name.clone()),
@@ -113,7 +113,7 @@ impl Moment<'_> {
     }
 }
 
-/// A step that changes nothing but what the task already shows and that leaves no record.
+/// An update without a record, which changes only what the task already shows.
 pub(super) fn quiet(task: Task) -> TaskUpdate {
     TaskUpdate {
         task,
@@ -127,7 +127,7 @@ pub(super) fn quiet(task: Task) -> TaskUpdate {
     }
 }
 
-/// Puts the fields that an event brings along into the task, each checked against its type.
+/// Sets the fields that an event gives, and checks each against its type.
 pub(super) fn patch(
     lifecycle: &Lifecycle,
     fields: &mut Fields,
@@ -138,7 +138,7 @@ pub(super) fn patch(
     for (name, value) in given {
         let checked = match lifecycle.fields.get(name) {
             Some(kind) if !may_give(name) => {
-                Err(format!("is not for this role to set, only for {}", writers(lifecycle, kind)))
+                Err(format!("may be set only by {}", writers(lifecycle, kind)))
             }
             Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
             Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
@@ -164,7 +164,7 @@ pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
     }
 }
 
-/// Who may give a field its value.
+/// The roles that may set a field.
 fn writers(lifecycle: &Lifecycle, field: &FieldDecl) -> String {
     let roles: &[RoleId] = match &field.by {
         FieldWriters::Anyone | FieldWriters::Computed => &[],
@@ -217,10 +217,11 @@ pub(super) fn unmet<'a>(
     requirements: &'a [Requirement],
     seen: &'a TaskEnv<'a>,
 ) -> impl Iterator<Item = FieldError> + 'a {
-    requirements.iter().filter(|requirement| !requirement.that.holds(seen)).map(complaint)
+    requirements.iter().filter(|requirement| !requirement.that.holds(seen)).map(error_of)
 }
 
-/// Counts up; answers with the counter that diverts the move, if one has reached its limit.
+/// Increments the counters of a transition. Returns the counter that diverts the task, if one has
+/// reached its limit.
 fn count(
     lifecycle: &Lifecycle,
     task: &mut Task,
@@ -256,9 +257,9 @@ fn count(
     diverted
 }
 
-fn apply(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
+fn update_fields(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
     for name in &changes.clear {
-        // What the asker gives in the same breath is not cleared: it is the new value.
+        // A field that is given with the move is not cleared: the given value is the new one.
         if !cause.fields.contains_key(name) {
             task.fields.remove(name);
         }
@@ -284,7 +285,7 @@ pub fn resolve(target: TransitionTarget, task: &Task) -> Option<StateId> {
     }
 }
 
-/// Brings the task into a state and works out what that entails.
+/// Moves the task into a state and computes what follows.
 fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> TaskUpdate {
     let Moment { lifecycle, task: old, now } = at;
     let (left, entered) = (at.state(), lifecycle.state(to));
@@ -300,7 +301,7 @@ fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> Task
         task.not_before = None;
     }
     let mut effects = Vec::new();
-    // A claim may lead to a queue of tasks that are taken and not yet begun.
+    // A claim may lead to a queue of tasks that are taken and not yet started.
     let begun = matches!(left.kind, StateKind::Working | StateKind::Queued)
         && entered.kind == StateKind::Working;
     let stays = begun && !cause.run_ended;

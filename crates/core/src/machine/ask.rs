@@ -1,7 +1,7 @@
-//! Someone asks for a move.
+//! Handles a request for a transition.
 
 use super::allowed::allowed;
-use super::apply::{Cause, take};
+use super::apply::{Cause, apply_transition};
 use super::effect::TaskUpdate;
 use super::entry::{due, open_decision};
 use super::env::Moment;
@@ -43,7 +43,7 @@ fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejec
     for row in mine {
         let tried = match too_soon(at, row) {
             Some(error) => Err(vec![error]),
-            None => take(at, row, &cause),
+            None => apply_transition(at, row, &cause),
         };
         match tried {
             Ok(step) => return Ok(step),
@@ -53,8 +53,8 @@ fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejec
     Err(Rejected::invalid(nearest(refusals)))
 }
 
-/// Whether a run would give an answer that people are asked for. A lifecycle may leave the approval
-/// to leads.
+/// Whether a run would answer the question that people are asked. A lifecycle may let leads
+/// approve.
 fn answers_as_run(at: Moment<'_>, ask: &TransitionRequest, row: &Transition) -> bool {
     let Moment { lifecycle, task, .. } = at;
     let leads =
@@ -66,8 +66,7 @@ fn answers_as_run(at: Moment<'_>, ask: &TransitionRequest, row: &Transition) -> 
     ask.epoch.is_some() && !leads && is_offered()
 }
 
-/// Of several ways that are all refused, people are told what they lack for the one that lacks
-/// least.
+/// Of the errors of refused transitions, those of the ones with the fewest.
 fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
     let least = refusals.iter().map(Vec::len).min().unwrap_or_default();
     let mut errors: Vec<FieldError> = Vec::new();
@@ -79,7 +78,7 @@ fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
     errors
 }
 
-/// What the clock or another task has to do first.
+/// A time, or a task that is not done, which the move must wait for.
 fn too_soon(at: Moment<'_>, row: &Transition) -> Option<FieldError> {
     let Moment { task, now, .. } = at;
     let due = row.timeout.map(|bound| due(task, bound.time, bound.since));
@@ -132,16 +131,16 @@ pub(super) fn role_of(lifecycle: &Lifecycle, actor: &Actor) -> Result<RoleId, Re
     })
 }
 
-/// The rows that lead where it is asked to go, whoever may take them.
+/// The transitions that lead where the request asks to go, whichever roles may take them.
 fn matching<'a>(at: Moment<'a>, ask: &TransitionRequest) -> Result<Vec<&'a Transition>, Rejected> {
     let (task, here) = (at.task, at.state());
     let refuse = |message: &str| Err(Rejected::one(RejectReason::Invalid, "to", message));
     if here.terminal {
-        return refuse(&format!("{} is {} and stays so", task.id, here.name));
+        return refuse(&format!("{} is {} and cannot change", task.id, here.name));
     }
     let goal = ask.to.as_deref().map(|to| goal(at.lifecycle, to)).transpose()?;
     if goal.is_none() && ask.trigger.is_none() {
-        return refuse("say where to: a state or a trigger");
+        return refuse("name a state or a trigger");
     }
     let leads_there = |row: &&Transition| match goal {
         None => true,

@@ -1,4 +1,4 @@
-//! The birth of a task.
+//! Creates a task.
 
 use super::apply::{may_give, patch, quiet, too_large, unmet};
 use super::ask::role_of;
@@ -15,7 +15,7 @@ use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
 use crate::time::Instant;
 
-/// What is asked for.
+/// A request for a task.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewTask {
     pub title: String,
@@ -31,7 +31,7 @@ pub struct NewTask {
     pub not_before: Option<Instant>,
 }
 
-/// Where a task of another store was there.
+/// The state of a task in the store that it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportedState {
     pub state: StateId,
@@ -47,10 +47,10 @@ pub fn create(
     id: TaskId,
     now: Instant,
 ) -> Result<TaskUpdate, Rejected> {
-    born(lifecycle, new, None, actor, id, now)
+    new_task(lifecycle, new, None, actor, id, now)
 }
 
-/// A task that comes from another store, in the state that it had there.
+/// A task from another store, in the state that it had there.
 pub fn import(
     lifecycle: &Lifecycle,
     new: &NewTask,
@@ -62,16 +62,16 @@ pub fn import(
     let state = lifecycle.state(arrival.state);
     if state.remembers != arrival.prior.is_some() {
         let message = if state.remembers {
-            format!("a task in {} must say where it came from", state.name)
+            format!("a task in {} must name its earlier state", state.name)
         } else {
-            format!("a task in {} does not go back to where it came from", state.name)
+            format!("a task in {} has no earlier state to name", state.name)
         };
         return Err(Rejected::one(RejectReason::Invalid, "prior", message));
     }
-    born(lifecycle, new, Some(arrival), actor, id, now)
+    new_task(lifecycle, new, Some(arrival), actor, id, now)
 }
 
-fn born(
+fn new_task(
     lifecycle: &Lifecycle,
     new: &NewTask,
     arrival: Option<ImportedState>,
@@ -80,7 +80,7 @@ fn born(
     now: Instant,
 ) -> Result<TaskUpdate, Rejected> {
     let state = arrival.map_or(lifecycle.initial, |arrival| arrival.state);
-    // What another store has kept was given there by those who may.
+    // The fields were given in the other store, by roles that could give them.
     let system = Actor::system();
     let (trigger, giver) = if arrival.is_some() { ("import", &system) } else { ("create", actor) };
     let mut task = Task {
@@ -127,7 +127,7 @@ fn born(
         actor: actor.clone(),
         fields: fold::changes(lifecycle, None, &task),
     };
-    // What has ended elsewhere is not told again.
+    // A task that has already ended starts no effects.
     let effects = if at.state().terminal { Vec::new() } else { entry_effects(at) };
     let opens = open_decision(lifecycle, &task);
     Ok(TaskUpdate {
@@ -139,7 +139,7 @@ fn born(
     })
 }
 
-/// Text that people read on one line must be one line, and everything has its size.
+/// Text that is shown on one line must be one line, and every text has a limit.
 fn wrong_text(new: &NewTask) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut refuse = |field: &str, is_wrong: bool, message: String| {

@@ -1,4 +1,4 @@
-//! What a decision asks for: everything that one transaction writes and what is done after it.
+//! The result of a step: everything that one transaction writes, and the effects that follow it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
 
-/// Work for the outside, done after the commit, at least once.
+/// Work outside the store, done after the commit, at least once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Effect {
-    /// Begin what the state does. Agents are not started so: their tasks wait in the queue.
+    /// Start the activity of the state. Agents start differently: their tasks wait in the queue.
     Start {
         activity: Activity,
     },
-    /// End a run that has lost its right to work.
+    /// Stop a run that has lost its lease.
     Stop {
         epoch: i64,
     },
@@ -27,9 +27,9 @@ pub enum Effect {
     Remind {
         age_days: i64,
     },
-    /// The parent looks at its parts again.
+    /// Let the parent check its children.
     TellParent,
-    /// The parts of the task follow it.
+    /// Move the children of the task along with it.
     #[serde(alias = "lead_parts")]
     LeadChildren,
 }
@@ -37,16 +37,16 @@ pub enum Effect {
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKind {
-    /// A bound of the state: the row's index in the lifecycle.
+    /// A timeout of the state, by the index of its transition in the lifecycle.
     Bound(u32),
-    /// The task may be claimed from now on.
+    /// The delay of the task is over.
     Ready,
     /// A reminder of the state, by its number.
     Remind(u32),
 }
 
 impl TimerKind {
-    /// As it is written into the store.
+    /// The timer as the store has it.
     pub fn code(self) -> (&'static str, i64) {
         match self {
             Self::Bound(row) => ("bound", i64::from(row)),
@@ -76,53 +76,53 @@ pub struct Timer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenDecision {
     pub asks: String,
-    /// Actions and the triggers that they take.
+    /// The actions, and the trigger of each.
     pub offers: Vec<(String, String)>,
     pub deadline: Option<Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecisionChange {
-    /// The open question of the state that was left is settled by this move.
+    /// The move answers the open question of the state that it leaves.
     pub settles: bool,
     pub opens: Option<OpenDecision>,
 }
 
-/// A field's value, kept as it was at this move.
+/// A field's value at the time of a move.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Artifact {
     pub name: String,
     pub value: Value,
 }
 
-/// What the task means to those that wait for it.
+/// What the move means for tasks that wait for this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It is done: whoever waits for it may go on.
+    /// The task is done: tasks that wait for it may start.
     Done,
-    /// It ended otherwise: whoever waits for it goes on waiting, for a person.
+    /// The task ended otherwise: tasks that wait for it continue to wait, for a person.
     Otherwise,
-    /// It was done and is so no more: whoever waits for it waits again.
+    /// The task is no longer done: tasks that wait for it wait again.
     TakenBack,
 }
 
-/// What the history keeps of a move.
+/// The history's record of a move.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub from: Option<String>,
     pub to: String,
     pub trigger: String,
     pub actor: Actor,
-    /// Everything about the task that changed, by name; `null` where it was removed.
+    /// Every changed attribute of the task, by name; `null` for a removed one.
     pub fields: Fields,
 }
 
-/// The entry of a record's fields with the detail of a note. It is no attribute of the task; no
-/// field has a dot in its name.
+/// The key of a note's detail among a record's fields. It is no attribute of the task, and no field
+/// has a dot in its name.
 pub(super) const NOTE_DETAIL: &str = "note.detail";
 
 impl Record {
-    /// What a note says, such as the reason of a fault.
+    /// The detail of a note, such as the reason of a fault.
     pub fn note_detail(&self) -> Option<&str> {
         self.fields.get(NOTE_DETAIL).and_then(Value::as_str)
     }
@@ -133,19 +133,19 @@ impl Record {
     }
 }
 
-/// A decision of the machine: to be written as a whole or not at all.
+/// A decision of the machine, which is written completely or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskUpdate {
     pub task: Task,
-    /// `None` for what leaves no trace in the history, such as a heartbeat.
+    /// `None` if the history records nothing, as for a heartbeat.
     pub record: Option<Record>,
     pub effects: Vec<Effect>,
-    /// The timers of the task from now on; `None` leaves those there are.
+    /// The new timers of the task; `None` keeps the present ones.
     pub timers: Option<Vec<Timer>>,
     pub decision: DecisionChange,
     pub artifacts: Vec<Artifact>,
     /// The run that this move ended, by its epoch, and how it ended.
     pub ended_run: Option<(i64, String)>,
-    /// Set when the move brought the task to its end, or back from it.
+    /// Set if the move ended the task, or undid its end.
     pub ending: Option<Ending>,
 }

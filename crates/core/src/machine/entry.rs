@@ -1,4 +1,4 @@
-//! What being in a state entails: timers, effects and the question that people are asked.
+//! What the entry into a state entails: timers, effects and the question for people.
 
 use super::apply::quiet;
 use super::effect::{Effect, OpenDecision, TaskUpdate, Timer, TimerKind};
@@ -16,7 +16,7 @@ pub(super) fn asks_people(state: &State) -> bool {
     state.does.as_ref().is_some_and(|does| does.activity == Activity::Human)
 }
 
-/// What comes with the entry into the state that the task is in now.
+/// The effects of the entry into the task's present state.
 pub(super) fn entry_effects(at: Moment<'_>) -> Vec<Effect> {
     let Moment { lifecycle, task, .. } = at;
     let state = at.state();
@@ -28,7 +28,7 @@ pub(super) fn entry_effects(at: Moment<'_>) -> Vec<Effect> {
         | Activity::PullRequest
         | Activity::Merge
         | Activity::Capture => Some(Effect::Start { activity: does.activity }),
-        // In a queue the last of what comes first starts it.
+        // In a queue, the last task that this one needs starts it.
         Activity::Wait if state.kind == StateKind::Queued && task.open_needs > 0 => None,
         Activity::Wait if rests(at) => None,
         Activity::Wait => Some(Effect::Start { activity: does.activity }),
@@ -43,16 +43,16 @@ pub(super) fn entry_effects(at: Moment<'_>) -> Vec<Effect> {
     start.into_iter().chain(own).collect()
 }
 
-/// A move that keeps its state may bring what the task waits for there.
+/// A move that keeps the state may still satisfy the state's wait.
 pub(super) fn effects_in_place(before: Moment<'_>, after: Moment<'_>) -> Option<Effect> {
     let Moment { lifecycle, task, now } = after;
     let begins = rests(before) && waits(lifecycle, task, now) == WaitStatus::Met;
     begins.then_some(Effect::Start { activity: Activity::Wait })
 }
 
-/// Whether a wait in a queue needs nobody who looks at it again and again: it is not over, and it
-/// is about fields that people and agents alone bring along with a move. What the system finds out
-/// by itself, such as the time, comes without one.
+/// Whether a wait in a queue needs no polling: it is not over, and only moves can end it, because
+/// it depends only on fields that callers give. What the system finds out by itself, such as the
+/// time, comes without a move.
 fn rests(at: Moment<'_>) -> bool {
     let Moment { lifecycle, task, now } = at;
     let state = at.state();
@@ -80,7 +80,7 @@ pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDe
     Some(OpenDecision { asks, offers: does.offers.clone(), deadline })
 }
 
-/// When a bound comes due, as the task stands.
+/// When a timeout is due for the task.
 pub(super) fn due(task: &Task, time: Span, since: Since) -> Instant {
     match since {
         Since::Entry => task.entered_at.plus(time),
@@ -88,7 +88,7 @@ pub(super) fn due(task: &Task, time: Span, since: Since) -> Instant {
     }
 }
 
-/// The timers that the task needs in its state; `None` when neither before nor after there are any.
+/// The timers that the task needs in its state; `None` if there are none before or after.
 pub(super) fn plan_timers(before: Moment<'_>, task: &Task) -> Option<Vec<Timer>> {
     let timers = timers(Moment { task, ..before });
     let had = before.task.not_before.is_some()
@@ -97,7 +97,7 @@ pub(super) fn plan_timers(before: Moment<'_>, task: &Task) -> Option<Vec<Timer>>
     (had || !timers.is_empty()).then_some(timers)
 }
 
-/// Reminders come first: at the same time the last one is sent before a bound ends the stay.
+/// Reminders come first: if both are due, the last one is sent before a timeout ends the stay.
 pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
     let Moment { lifecycle, task, now } = at;
     let mut timers = Vec::new();
@@ -109,8 +109,8 @@ pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
             kind: TimerKind::Remind(number),
             due: task.entered_at.plus(*age),
         });
-        // A stay in the state goes on when its timers are set anew, and what was sent in it is not
-        // sent again.
+        // New timers do not restart the stay, so reminders that were already sent are not sent
+        // again.
         timers.extend(reminders.filter(|timer| timer.due > now));
     }
     timers.extend(running_bounds(lifecycle, task).map(|(index, bound)| Timer {
@@ -121,9 +121,9 @@ pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
     timers
 }
 
-/// The bounds of the task's state that count now, by their rows. One on progress stands still while
-/// the task waits in the queue for an agent, or for a quota: nobody works on it then. Where its
-/// parts work in its place, their bounds count.
+/// The timeouts of the task's state that run now, by the index of their transition. A timeout on
+/// progress is suspended while the task waits in the queue for an agent or for a quota, because
+/// nobody works on it. While subtasks do the work of the state, their timeouts run instead.
 pub fn running_bounds<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
@@ -136,15 +136,15 @@ pub fn running_bounds<'a>(
         .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
 }
 
-/// Whether the task's subtasks do what its state is for. A task that the engine has not split has
+/// Whether the task's subtasks do the work of its state. A task that the engine has not split has
 /// none, whatever the `when` of its state says.
 pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
     let split = task.fields.get(Field::Split.name_in(lifecycle));
     is_silent(lifecycle, task) && split == Some(&Value::Bool(true))
 }
 
-/// Whether the state does nothing by itself for the task, because its `when` does not hold. A state
-/// that waits for people does so whether it asks them or not.
+/// Whether the state does nothing for the task, because its `when` does not hold. A state that
+/// waits for people does so whether it asks them or not.
 pub(super) fn is_silent(lifecycle: &Lifecycle, task: &Task) -> bool {
     match lifecycle.state(task.state).kind {
         StateKind::Queued | StateKind::Working | StateKind::Reviewing | StateKind::Waiting => {
@@ -158,7 +158,7 @@ pub(super) fn is_silent(lifecycle: &Lifecycle, task: &Task) -> bool {
     }
 }
 
-/// The beginning of a step that keeps the state and still belongs into the history.
+/// The start of an update that keeps the state and is recorded in the history.
 pub(super) fn in_place(task: &Task, now: Instant) -> TaskUpdate {
     let version = task.version + 1;
     quiet(Task { version, updated_at: now, progress_at: now, not_before: None, ..task.clone() })

@@ -1,4 +1,4 @@
-//! What the expressions of a lifecycle see of a task and of a move.
+//! What a lifecycle's expressions can read of a task and of a move.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
 
-/// A task when something happens to it.
+/// A task at the time of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) lifecycle: &'a Lifecycle,
@@ -21,13 +21,13 @@ impl<'a> Moment<'a> {
         self.lifecycle.state(self.task.state)
     }
 
-    /// The rows that lead out of the task's state.
+    /// The transitions that leave the task's state.
     pub(super) fn exits(self) -> impl Iterator<Item = &'a Transition> {
         self.lifecycle.exits(self.task.state)
     }
 }
 
-/// The move in whose light an expression is read.
+/// The move that an expression is evaluated for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TransitionContext<'a> {
     pub(super) actor: &'a Actor,

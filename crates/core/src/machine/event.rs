@@ -1,4 +1,4 @@
-//! What can happen to a task.
+//! The events that can happen to a task.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::limits;
 use crate::machine::effect::TimerKind;
 use crate::time::Instant;
 
-/// Who did it: a role of the lifecycle and a name.
+/// The source of an event: a role of the lifecycle and a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor {
     pub role: String,
@@ -19,7 +19,7 @@ pub struct Actor {
 impl Actor {
     const SYSTEM: &str = "system";
     const HUMAN: &str = "human";
-    /// The role of a run where its state names none.
+    /// The role of a run whose state names none.
     pub const AGENT: &str = "agent";
 
     /// Banksman itself.
@@ -49,7 +49,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// A text that names nobody.
+/// A text that names no actor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an actor; write ROLE or ROLE:NAME, such as human:kim")]
 pub struct NotAnActor(pub String);
@@ -74,71 +74,72 @@ impl FromStr for Actor {
     }
 }
 
-/// Someone asks for a move: by the state it leads to, by its trigger, or by both.
+/// A request for a transition: by the state it leads to, by its trigger, or by both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransitionRequest {
     pub actor: Actor,
     pub to: Option<String>,
     pub trigger: Option<String>,
     pub fields: Fields,
-    /// The epoch under which a run asks; refused when it is not the current one.
+    /// The epoch of the run that asks; refused if it is not the current one.
     pub epoch: Option<i64>,
-    /// The version that the asker saw; refused when the task has moved on.
+    /// The version that the caller saw; refused if the task has changed since.
     pub version: Option<i64>,
 }
 
-/// A worker takes the task.
+/// A worker claims the task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub actor: Actor,
     pub expires_at: Instant,
 }
 
-/// A run shows that it is alive.
+/// A run renews its lease.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heartbeat {
     pub epoch: i64,
     pub expires_at: Instant,
-    /// Whether it has got on, not only survived.
+    /// Whether the run has made progress.
     pub progressed: bool,
 }
 
-/// A run has ended, or its keeper is gone.
+/// A run has ended, or its keeper has disappeared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finish {
     pub epoch: i64,
     pub outcome: Outcome,
-    /// What there is to say about it: the crash report, the reviewer's words.
+    /// Details for people: the crash report, the reviewer's words.
     pub detail: String,
-    /// Facts that were gathered, such as `pr_url`.
+    /// Collected facts, such as `pr_url`.
     pub fields: Fields,
     pub tokens: i64,
     pub cost_micros: i64,
-    /// When the failure policy wants it tried again, for an outcome that leads to `again`.
+    /// When to try again, according to the failure policy, for an outcome that leads to `again`.
     pub again_at: Option<Instant>,
 }
 
 /// An activity other than an agent's has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityReport {
-    /// The entry into the state that began it; a report about an earlier stay changes nothing.
+    /// The entry into the state that started the activity. A report about an earlier stay changes
+    /// nothing.
     pub entered: i64,
     pub outcome: Outcome,
     pub detail: String,
     pub fields: Fields,
-    /// What an agent has used that was asked on the way.
+    /// What an agent used that the activity asked.
     pub tokens: i64,
     pub cost_micros: i64,
 }
 
-/// Something that belongs into the history and changes nothing about the task: leave that was
-/// given, an answer that was refused.
+/// A note in the history that changes nothing about the task, such as a permission or a refused
+/// answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryNote {
     pub actor: Actor,
-    /// What it is, as a word.
+    /// The kind of note, as one word.
     pub trigger: String,
-    /// What a person should know about it; the record holds it in a line.
+    /// What a person should know about it, as one line of the record.
     pub detail: Option<String>,
 }
 
@@ -149,17 +150,17 @@ pub enum Event {
     Heartbeat(Heartbeat),
     Finished(Finish),
     Reported(ActivityReport),
-    /// A timer has come due. It names the entry into the state that armed it.
+    /// A timer is due. It names the entry into the state that set it.
     Due {
         timer: TimerKind,
         entered: i64,
     },
-    /// A writer came with an epoch that is not the current one and was refused.
+    /// A stale write was refused: its epoch is not the current one.
     StaleWrite {
         epoch: i64,
     },
     Noted(HistoryNote),
-    /// A person does not want to wait for the time before which the task was not to start.
+    /// A person skips the delay of a task.
     DelaySkipped(Actor),
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),

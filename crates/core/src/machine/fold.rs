@@ -1,7 +1,7 @@
-//! The history is the truth: folding a task's records gives the task again.
+//! The history is the truth: folding a task's records reproduces the task.
 //!
-//! Records hold every change of a task by name. `changes` writes them, `fold` reads them back, and
-//! whoever compares the two finds out about a row that was changed behind the history's back.
+//! Records hold every change of a task by name. `changes` writes them and `fold` reads them back; a
+//! comparison with the task's row reveals changes that the history does not have.
 
 use super::apply::put;
 use super::effect::{NOTE_DETAIL, Record};
@@ -10,7 +10,7 @@ use crate::lifecycle::Lifecycle;
 use crate::lifecycle::expr::{Fields, Value};
 use crate::time::Instant;
 
-/// What a history amounts to.
+/// The task that a history folds to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Folded {
     pub version: i64,
@@ -18,7 +18,7 @@ pub struct Folded {
     pub attributes: Fields,
 }
 
-/// A history that does not hang together.
+/// A history whose records do not follow from each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
     #[error("record {seq} follows record {before}")]
@@ -29,7 +29,7 @@ pub enum FoldError {
     Unread { name: String, value: Value },
 }
 
-/// Folds records, which come with their numbers and in order.
+/// Folds records, which come numbered and in order.
 pub fn fold<'a>(records: impl IntoIterator<Item = (i64, &'a Record)>) -> Result<Folded, FoldError> {
     let mut folded = Folded::default();
     for (seq, record) in records {
@@ -67,7 +67,7 @@ impl Folded {
     }
 }
 
-/// Everything that differs between two versions of a task; what has gone is `null`.
+/// The differences between two versions of a task; what was removed is `null`.
 pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> Fields {
     let mut difference = Difference { old, new, changed: Fields::new() };
     difference.note("title", |task| Some(task.title.as_str()));
@@ -98,7 +98,7 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
     difference.changed
 }
 
-/// Collects what is different, each by a function that tells a task's value, or that it has none.
+/// Collects the differences, each by a function that reads a value of a task, or none.
 struct Difference<'a> {
     old: Option<&'a Task>,
     new: &'a Task,
@@ -121,8 +121,8 @@ fn unread(name: &str, value: &Value) -> FoldError {
 /// One record with its number and its time.
 pub type Dated<'a> = (i64, Instant, &'a Record);
 
-/// The task as it was after the last of the given records, which are its history from the
-/// beginning.
+/// The task as it was after the last of the given records, which start with the first of its
+/// history.
 pub fn rewind(
     lifecycle: &Lifecycle,
     current: &Task,
@@ -165,8 +165,8 @@ pub fn rewind(
     Ok(task)
 }
 
-/// A lease of the past. When it would have run out is not in the history, except for the one that
-/// still holds.
+/// A past lease. The history has no expiry times, so the time of the claim stands in for one unless
+/// the lease is still current.
 fn lease_at(current: &Task, epoch: i64, history: &[Dated<'_>]) -> Option<Lease> {
     if let Some(lease) = current.lease.as_ref().filter(|lease| lease.epoch == epoch) {
         return Some(lease.clone());

@@ -1,8 +1,8 @@
-//! The machine: what happens when an event meets a task.
+//! The machine: applies events to tasks.
 //!
 //! `step` is the only place where a next state is chosen. It takes the lifecycle, the task, the
-//! event and the time, and answers with the new task and everything that has to be written or done
-//! because of it, or with a refusal that says what is missing. It touches nothing.
+//! event and the time, and returns the new task with everything to be written or done because of
+//! it, or a refusal that says what is missing. It has no side effects.
 
 mod allowed;
 mod apply;

@@ -1,6 +1,6 @@
-//! An activity has ended: where its outcome leads.
+//! The end of an activity, and where its outcome leads.
 
-use super::apply::{Cause, patch, take, too_large, unmet};
+use super::apply::{Cause, apply_transition, patch, too_large, unmet};
 use super::effect::{Effect, TaskUpdate};
 use super::entry::{in_place, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
@@ -13,21 +13,21 @@ use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Activity, Outcome, RoleId, Route, Transition};
 use crate::time::Instant;
 
-/// How an activity ended, whoever tells it.
+/// How an activity ended, whichever event reports it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End<'a> {
     pub(super) outcome: Outcome,
     pub(super) detail: &'a str,
     pub(super) fields: &'a Fields,
-    /// Whether it was the run that holds the lease, which is over with it.
+    /// Whether it ended a run, and with it the run's lease.
     pub(super) of_run: bool,
     pub(super) tokens: i64,
     pub(super) cost_micros: i64,
     pub(super) again_at: Option<Instant>,
 }
 
-/// An activity that needs no lease has ended: a panel, a check, a merge. Agents report by the end
-/// of their run.
+/// An activity without a lease has ended: a panel, a check, a merge. Agents report by the end of
+/// their run.
 pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpdate, Rejected> {
     let state = at.state();
     let does = state.does.as_ref().filter(|does| match does.activity {
@@ -47,7 +47,8 @@ pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpda
     let is_mapped = does.outcomes.contains_key(&report.outcome);
     if !is_mapped && !known.contains(&report.outcome) && report.outcome != Outcome::Exhausted {
         let hint = suggestion(report.outcome.as_str(), known.iter().map(|known| known.as_str()));
-        let message = format!("`{}` does not end so; {hint}", does.activity.as_str());
+        let (activity, outcome) = (does.activity.as_str(), report.outcome.as_str());
+        let message = format!("`{activity}` has no outcome `{outcome}`; {hint}");
         return Err(Rejected::one(RejectReason::Invalid, "outcome", message));
     }
     let end = End {
@@ -62,7 +63,7 @@ pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpda
     lead_on(at, &end)
 }
 
-/// Counts what it has cost, and takes the move that the outcome leads to.
+/// Adds the cost of the activity, and applies the transition that its outcome leads to.
 pub(super) fn lead_on(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
     let task = at.task;
     let spent = Spent {
@@ -72,14 +73,14 @@ pub(super) fn lead_on(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejec
     };
     let mut step = lead(Moment { task: &Task { spent, ..task.clone() }, ..at }, end)?;
     if let Some(record) = &mut step.record {
-        // The cost is part of this change, so it is told from the task as it was before.
+        // The cost is part of this change, so the record starts from the task as it was before.
         record.fields = fold::changes(at.lifecycle, Some(task), &step.task);
     }
     Ok(step)
 }
 
-/// Takes the move that the outcome leads to. If none there can be taken, the task stays, with an
-/// alarm, and the bounds of its state go on.
+/// Applies the transition that the outcome leads to. If none is possible, the task stays with an
+/// alert, and the timeouts of its state continue.
 fn lead(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
     let Some(does) = &at.state().does else {
         return stay(at, end, None);
@@ -103,7 +104,7 @@ fn follow(
     let actor = Actor::system();
     let mut errors: Vec<FieldError> = Vec::new();
     for trigger in triggers.iter().copied().flatten() {
-        let mut detail = said(end);
+        let mut detail = detail_of(end);
         if !errors.is_empty() {
             let reasons: Vec<String> =
                 errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
@@ -116,7 +117,7 @@ fn follow(
             row.timeout.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };
         for row in at.exits().filter(mine) {
-            match take(at, row, &cause) {
+            match apply_transition(at, row, &cause) {
                 Ok(step) => {
                     return Ok(if end.of_run { with_outcome(step, end.outcome) } else { step });
                 }
@@ -127,14 +128,14 @@ fn follow(
     stay(at, end, Some(Effect::Alert))
 }
 
-/// What an outcome has to say for itself; never nothing, and never a whole log.
-fn said(end: &End<'_>) -> String {
+/// The detail of an outcome, shortened; without one, the name of the outcome.
+fn detail_of(end: &End<'_>) -> String {
     let detail = end.detail.trim();
     let most = detail.floor_char_boundary(MAX_JOINED_BYTES);
     if detail.is_empty() { end.outcome.as_str().to_owned() } else { detail[..most].to_owned() }
 }
 
-/// A run that ended by itself is remembered by its outcome; one that a report stopped is not.
+/// A run that ended by itself is recorded with its outcome; a run that a report stopped is not.
 fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
     step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome.as_str().to_owned()));
     step

@@ -1,6 +1,6 @@
-//! Refusals: what is wrong, in which field, and what could be done instead.
+//! Refusals: what is wrong, in which field, and which moves are possible.
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     pub field: String,
@@ -13,16 +13,16 @@ impl FieldError {
     }
 }
 
-/// Why an event was refused. Surfaces choose their status by it.
+/// Why an event was refused. Surfaces choose their exit code or status by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectReason {
-    /// The move does not exist or something that it needs is missing.
+    /// There is no such transition, or something that it needs is missing.
     Invalid,
-    /// The move exists, but this role may not take it.
+    /// The transition exists, but not for this role.
     Forbidden,
     /// The writer's lease is not the current one.
     StaleLease,
-    /// The task has changed since the writer looked.
+    /// The task has changed since the caller read it.
     StaleVersion,
 }
 
@@ -31,7 +31,7 @@ pub enum RejectReason {
 pub struct Rejected {
     pub why: RejectReason,
     pub errors: Vec<FieldError>,
-    /// States that the actor could move the task to now.
+    /// The states that the actor could move the task to now.
     pub allowed: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! The life of a run: a worker takes the task, shows that it is alive, and ends.
+//! The life of a run: claim, heartbeats, end.
 
-use super::apply::{Cause, quiet, take};
+use super::apply::{Cause, apply_transition, quiet};
 use super::ask::{lease_of, role_of};
 use super::effect::TaskUpdate;
 use super::entry::{in_place, plan_timers};
@@ -37,8 +37,7 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     Ok(step)
 }
 
-/// A counter at its limit may lead a claim to where there is nothing to work on; it gives no lease
-/// then.
+/// A counter at its limit may divert a claim to a state without work, which gives no lease.
 fn has_work(kind: StateKind) -> bool {
     match kind {
         StateKind::Queued | StateKind::Working | StateKind::Reviewing => true,
@@ -54,7 +53,7 @@ fn by_row(at: Moment<'_>, claim: &Claim, role: RoleId) -> Result<TaskUpdate, Rej
     let cause = Cause::by(&claim.actor, &fields, at.now);
     let mut errors = vec![];
     for row in at.exits().filter(is_claim) {
-        match take(at, row, &cause) {
+        match apply_transition(at, row, &cause) {
             Ok(step) => return Ok(step),
             Err(more) => errors.extend(more),
         }
@@ -74,7 +73,7 @@ pub(super) fn heartbeat(at: Moment<'_>, heartbeat: &Heartbeat) -> Result<TaskUpd
     Ok(quiet(Task { lease, progress_at, ..at.task.clone() }))
 }
 
-/// A run has ended, and its outcome leads where the lifecycle says.
+/// A run has ended, and the lifecycle says where its outcome leads.
 pub(super) fn finish(at: Moment<'_>, finish: &Finish) -> Result<TaskUpdate, Rejected> {
     lease_of(at.task, finish.epoch)?;
     let end = End {

@@ -1,6 +1,6 @@
-//! The one door of the machine.
+//! The only entry point of the machine.
 
-use super::apply::{Cause, quiet, take};
+use super::apply::{Cause, apply_transition, quiet};
 use super::ask::{ask, role_of};
 use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
 use super::entry::{due, in_place, plan_timers, running_bounds};
@@ -22,7 +22,7 @@ use crate::time::Instant;
 /// Why an event changes nothing although it is legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
-    /// It belongs to an earlier stay in the state, or what it was for is gone.
+    /// It is about an earlier stay in the state, or about something that no longer exists.
     Stale,
     /// The task is already as the event says.
     NothingNew,
@@ -30,16 +30,17 @@ pub enum Ignored {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepResult {
-    /// To be written as a whole.
+    /// The update, which is written completely or not at all.
     Step(Box<TaskUpdate>),
-    /// The timer was early, because the task has got on since it was set: look again at this time.
+    /// The timer was early, because the task has made progress since it was set: try again at this
+    /// time.
     Later(Instant),
     Ignored(Ignored),
 }
 
-/// The trigger under which the refusal of a late writer is recorded.
+/// The trigger of the record of a refused stale write.
 pub const STALE_WRITE: &str = Note::StaleWrite.as_str();
-/// The trigger under which the end of a delay is recorded that a person asked for.
+/// The trigger of the record of a skipped delay.
 pub const DELAY_SKIPPED: &str = Note::DelaySkipped.as_str();
 
 /// Decides what an event means for a task.
@@ -53,7 +54,7 @@ pub fn step(
     match event {
         Event::Asked(asked) => ask(at, asked).map(answer),
         Event::Claimed(claimed) => claim(at, claimed).map(answer),
-        Event::Heartbeat(beaten) => heartbeat(at, beaten).map(answer),
+        Event::Heartbeat(event) => heartbeat(at, event).map(answer),
         Event::Finished(finished) => finish(at, finished).map(answer),
         Event::Reported(reported) if reported.entered != task.entered => {
             Ok(StepResult::Ignored(Ignored::Stale))
@@ -73,14 +74,14 @@ fn answer(step: TaskUpdate) -> StepResult {
     StepResult::Step(Box::new(step))
 }
 
-/// The refusal of a late writer is history, but neither a move nor a sign of progress.
+/// A refused stale write is recorded, but it is neither a move nor progress.
 fn stale_write(at: Moment<'_>, epoch: i64) -> StepResult {
     let run = RunId { task: at.task.id, epoch };
     let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
     in_history(at, STALE_WRITE, &actor, None)
 }
 
-/// A record, and nothing else.
+/// An update with a record and no change of the task.
 fn in_history(at: Moment<'_>, trigger: &str, actor: &Actor, detail: Option<&str>) -> StepResult {
     let next = Task { version: at.task.version + 1, updated_at: at.now, ..at.task.clone() };
     let mut record = at.record(&next, trigger, actor);
@@ -89,7 +90,7 @@ fn in_history(at: Moment<'_>, trigger: &str, actor: &Actor, detail: Option<&str>
     answer(TaskUpdate { record: Some(record), ..quiet(next) })
 }
 
-/// The end of a delay before its time. Whoever asks twice has what it wanted the first time.
+/// Ends a delay early. A repeated request finds nothing to do.
 fn skip_delay(at: Moment<'_>, actor: &Actor) -> Result<StepResult, Rejected> {
     if role_of(at.lifecycle, actor)? != RoleId::HUMAN {
         let message = format!("{} may not end the delay; human may", actor.role);
@@ -104,8 +105,8 @@ fn skip_delay(at: Moment<'_>, actor: &Actor) -> Result<StepResult, Rejected> {
     Ok(answer(TaskUpdate { timers, record: Some(record), ..step }))
 }
 
-/// A task whose queue waits for no worker but for what comes first goes on once nothing is in the
-/// way.
+/// A queued task that waits for no worker, but only for other tasks, starts when the last of them
+/// is done.
 fn needs_left(at: Moment<'_>, open: i64) -> Result<StepResult, Rejected> {
     let Moment { lifecycle, task, now } = at;
     let open_needs = open.max(0);
@@ -161,8 +162,8 @@ fn bound(at: Moment<'_>, row: u32) -> Result<StepResult, Rejected> {
         return Ok(StepResult::Later(due));
     }
     let (actor, fields) = (Actor::system(), Fields::new());
-    let taken = take(at, row, &Cause::by(&actor, &fields, now));
-    taken.map(answer).map_err(Rejected::invalid)
+    let applied = apply_transition(at, row, &Cause::by(&actor, &fields, now));
+    applied.map(answer).map_err(Rejected::invalid)
 }
 
 fn remind(at: Moment<'_>, number: u32) -> StepResult {

@@ -11,7 +11,7 @@ use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::{Activity, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind};
 use crate::time::Instant;
 
-/// A counter: how often, and how much of that a person has forgiven.
+/// A counter: its total, and the total at its last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CounterValue {
     pub total: u32,
@@ -19,13 +19,13 @@ pub struct CounterValue {
 }
 
 impl CounterValue {
-    /// What counts against the limit.
+    /// What counts towards the limit.
     pub fn used(self) -> u32 {
         self.total.saturating_sub(self.renewed_at)
     }
 }
 
-/// The right of one run to work on the task. The epoch never repeats, so a late writer is
+/// The exclusive right of one run to work on the task. Epochs never repeat, so a stale write is
 /// recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -44,7 +44,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// In the shape of a cost summary.
+    /// The costs as a JSON summary.
     pub fn to_json(self) -> Value {
         #[expect(
             clippy::cast_precision_loss,
@@ -56,7 +56,7 @@ impl Spent {
         counts.into_iter().chain([("totalCost", Value::from(total))]).collect()
     }
 
-    /// Reads what `to_json` has written.
+    /// Reads the result of `to_json`.
     pub(super) fn from_json(summary: &Value) -> Option<Self> {
         let number = |name: &str| summary[name].as_i64();
         #[expect(clippy::cast_possible_truncation, reason = "millionths of a dollar fit by far")]
@@ -65,7 +65,7 @@ impl Spent {
     }
 }
 
-/// A value of a task that does not read as what the program keeps there.
+/// A value of a task that the program cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its {what} does not read: {why}")]
 pub struct Damaged {
@@ -87,21 +87,21 @@ pub struct Task {
     pub parent: Option<TaskId>,
 
     pub state: StateId,
-    /// Where `[prior]` leads; set exactly while the state remembers.
+    /// Where `[prior]` leads; set if and only if the state remembers it.
     pub prior: Option<StateId>,
     /// Number of the last record in the task's history.
     pub version: i64,
-    /// Version at which the state was entered: timers of an earlier entry are void.
+    /// The version at which the state was entered. Timers of an earlier entry are void.
     pub entered: i64,
     pub fields: Fields,
     pub counters: Vec<CounterValue>,
 
     /// Tasks that must be done first and are not.
     pub open_needs: i64,
-    /// Not to be claimed before this time.
+    /// The task must not be claimed before this time.
     pub not_before: Option<Instant>,
     pub lease: Option<Lease>,
-    /// The last epoch that was given out.
+    /// The last epoch that was assigned.
     pub epoch: i64,
     pub spent: Spent,
 
@@ -111,11 +111,11 @@ pub struct Task {
     pub progress_at: Instant,
 }
 
-/// One step of priority is worth a day of waiting, so that nothing is overtaken for ever.
+/// One step of priority is worth a day of waiting, so that no task waits for ever.
 const PRIORITY_MILLIS: i64 = 86_400_000;
 
 impl Task {
-    /// The plain data of a field as its Rust type, if the field is set.
+    /// The field's value as its Rust type, if the field is set.
     pub fn data<T: DeserializeOwned>(
         &self,
         lifecycle: &Lifecycle,
@@ -133,7 +133,7 @@ impl Task {
         Damaged { task: self.id, what: what.into(), why: why.into() }
     }
 
-    /// The run that holds the task.
+    /// The run that has the task's lease.
     pub fn run(&self) -> Option<RunId> {
         self.lease.as_ref().map(|lease| RunId { task: self.id, epoch: lease.epoch })
     }
@@ -142,15 +142,15 @@ impl Task {
         self.counters.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
-    /// Whether the state does what it does: where its `when` does not hold, the task's parts work
-    /// in its place.
+    /// Whether the state's activity is for this task. Where its `when` does not hold, subtasks do
+    /// the work instead.
     pub fn is_active(&self, lifecycle: &Lifecycle) -> bool {
         let does = lifecycle.state(self.state).does.as_ref();
         let when = does.and_then(|does| does.when.as_ref());
         when.is_none_or(|when| when.holds(&TaskEnv { task: self, context: None }))
     }
 
-    /// Whether the state calls for a worker and nobody has the task.
+    /// Whether the state needs a worker and no run has the task.
     pub fn is_claimable(&self, lifecycle: &Lifecycle) -> bool {
         if self.lease.is_some() {
             return false;
@@ -159,7 +159,7 @@ impl Task {
         match state.kind {
             StateKind::Queued => {
                 let worker = |roles: &[RoleId]| roles.iter().any(|role| *role != RoleId::HUMAN);
-                // What asks about the move itself cannot be answered before there is one.
+                // A guard about the move has no value before there is a move.
                 let seen = TaskEnv { task: self, context: None };
                 let open =
                     |guard: &Requirement| asks_about_the_move(guard) || guard.that.holds(&seen);
@@ -181,8 +181,8 @@ impl Task {
         }
     }
 
-    /// Its place in the queue (lowest first), or `None` while it may not be claimed. What is not
-    /// ready has no place, so that a claim never has to look past it.
+    /// The task's place in the queue (lowest first), or `None` while it must not be claimed. Tasks
+    /// that are not ready have no place, so that a claim never has to skip them.
     pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {
         let ready =
             self.open_needs == 0 && self.not_before.is_none() && self.is_claimable(lifecycle);

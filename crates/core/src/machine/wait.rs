@@ -1,4 +1,4 @@
-//! Whether what a task waits for has come true.
+//! Whether a task's wait is over.
 
 use super::env::{TaskEnv, TransitionContext};
 use super::event::Actor;
@@ -7,13 +7,13 @@ use crate::lifecycle::expr::{ResolvedName, Type};
 use crate::lifecycle::{Activity, Lifecycle, StateKind};
 use crate::time::Instant;
 
-/// How a `wait` stands.
+/// The status of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitStatus {
     /// The task's state waits for nothing.
     Not,
     Met,
-    /// It is not met; it may be at this time, as far as the task's own times say.
+    /// It is not over; it may be at this time, as far as the task's own times tell.
     Until(Option<Instant>),
 }
 
@@ -26,7 +26,7 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> WaitStatus {
     let seen =
         TaskEnv { task, context: Some(TransitionContext { actor: &actor, now, outcome: None }) };
     let Some(until) = &does.until else { return WaitStatus::Until(None) };
-    // A place in the queue is worth nothing before what comes first is done.
+    // A wait for a place in the queue does not start before the tasks that this one needs are done.
     if task.open_needs > 0 && lifecycle.state(task.state).kind == StateKind::Queued {
         return WaitStatus::Until(None);
     }

@@ -111,9 +111,9 @@ fn the_walkthrough() {
 fn reviewed_branches() -> [World; 2] {
     let mut leaf = task_of("leaf", json!({ "subtask": "limiter" }));
     leaf.is_claimed_by("worker:polecat", "in_progress");
-    let mut whole = in_progress();
-    whole.is_claimed_by("worker:polecat", "in_progress");
-    [whole, leaf].map(|mut world| {
+    let mut task = in_progress();
+    task.is_claimed_by("worker:polecat", "in_progress");
+    [task, leaf].map(|mut world| {
         let branch = json!({ "pr_url": "local:task/t1", "pr_head": "c0ffee" });
         world.ends(Outcome::Succeeded, "", branch, "review");
         world.ends(Outcome::Approved, "", json!({}), "merge_ready");
@@ -250,10 +250,7 @@ fn only_what_the_system_has_found_is_merged_by_the_answer() {
         let by_hand = json!({ "pr_url": "https://forge/pr/456" });
         let forged = json!({ "pr_url": "https://forge/pr/456", "pr_head": "c0ffee" });
         let rejected = world.refused("worker:polecat", "on pr_filed", forged);
-        assert_eq!(
-            complaints(&rejected),
-            ["pr_head: is not for this role to set, only for system"]
-        );
+        assert_eq!(complaints(&rejected), ["pr_head: may be set only by system"]);
         world.goes("worker:polecat", "on pr_filed", by_hand, "review");
         world.ends(Outcome::Approved, "", json!({}), "merge_ready");
         let rejected = world.refused("human:kim", "on approve_merge", json!({}));
@@ -556,7 +553,7 @@ fn a_follow_up_has_a_depth() {
     let rejected = World::new(lifecycle, &new).expect_err("two are enough");
     assert_eq!(
         complaints(&rejected),
-        ["followup_depth: A follow-up of a follow-up's follow-up is not created"]
+        ["followup_depth: Follow-ups are nested too deeply (`max_followup_depth`)"]
     );
 }
 

@@ -166,7 +166,7 @@ fn only_an_assignee_works_and_nobody_becomes_one_on_the_way() {
     assert_eq!(
         complaints(&rejected),
         [
-            "assigneeIds: is not for this role to set, only for lead, human, system",
+            "assigneeIds: may be set only by lead, human, system",
             "assigneeIds: Only an assignee may do this"
         ]
     );
@@ -180,7 +180,7 @@ fn only_an_assignee_works_and_nobody_becomes_one_on_the_way() {
     assert_eq!(
         complaints(&rejected),
         [
-            "reviewerIds: is not for this role to set, only for lead, human, system",
+            "reviewerIds: may be set only by lead, human, system",
             "reviewerIds: Only a reviewer of this task may do this"
         ]
     );

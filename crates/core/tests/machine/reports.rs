@@ -105,7 +105,7 @@ fn only_what_is_at_work_reports_and_only_as_it_can_end() {
         world.report(Outcome::Captured, "", json!({})).expect_err("a check captures nothing");
     assert_eq!(
         complaints(&rejected),
-        ["outcome: `check` does not end so; known here: passed, failed"]
+        ["outcome: `check` has no outcome `captured`; known here: passed, failed"]
     );
     world.ends(Outcome::Passed, "", json!({}), "asking");
     let rejected =

@@ -46,7 +46,7 @@ fn with_one_chance_only_the_first_miss_is_silence() {
     reviewing(&mut world);
     let step = world.times_out("10min", "silent");
     assert_eq!(step.effects, [Effect::Stop { epoch: 1 }, Effect::TellParent, Effect::CleanUp]);
-    assert_eq!(world.field("diagnostic"), "it took longer than it may");
+    assert_eq!(world.field("diagnostic"), "the time limit is reached");
 }
 
 #[test]

@@ -211,6 +211,6 @@ fn an_imported_task_is_taken_care_of() {
         complaints(
             &bring("blocked", json!({ "unblock_condition": "x" })).expect_err("from where?")
         ),
-        ["prior: a task in blocked must say where it came from"]
+        ["prior: a task in blocked must name its earlier state"]
     );
 }

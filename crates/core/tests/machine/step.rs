@@ -137,7 +137,7 @@ fn a_veto_also_counts_after_the_fact() {
         let said = complaints(&rejected);
         assert!(
             said.contains(&"open_to_veto: Only a step that people were told of can be vetoed, until a later step has ended".to_owned())
-                || said == ["open_to_veto: is not for this role to set, only for system"],
+                || said == ["open_to_veto: may be set only by system"],
             "{said:?}"
         );
     }
@@ -245,12 +245,12 @@ fn an_agent_does_not_judge_itself() {
     world.is_claimed_by("agent:writer", "running");
     for field in ["feedback", "failed_for", "retry_context"] {
         let rejected = world.refused("agent:writer", "on signal", json!({ field: "all is well" }));
-        let wanted = format!("{field}: is not for this role to set, only for ");
+        let wanted = format!("{field}: may be set only by ");
         let is_said = complaints(&rejected).iter().any(|said| said.starts_with(&wanted));
         assert!(is_said, "{rejected}");
     }
     let rejected = world.refused("agent:writer", "on signal", json!({ "level": "none" }));
-    let wanted = "level: is not for this role to set, only for human, system".to_owned();
+    let wanted = "level: may be set only by human, system".to_owned();
     assert!(complaints(&rejected).contains(&wanted), "{rejected}");
 }
 

@@ -48,7 +48,7 @@ fn a_slip_of_the_finger_is_recognised() {
             json!({}),
             "to: there is no way from pending to cancelled by `claim`",
         ),
-        ("human:kim", "", json!({}), "to: say where to: a state or a trigger"),
+        ("human:kim", "", json!({}), "to: name a state or a trigger"),
         ("human:kim", "to active", json!({}), "actor: human may not move it to active; worker may"),
     ];
     for (who, how, given, complaint) in table {
@@ -79,7 +79,7 @@ fn what_has_ended_stays_so() {
     world.goes("human:kim", "to cancelled", json!({ "reason": "out of scope" }), "cancelled");
     for how in ["to pending", "on retry", "to cancelled", "on cancel"] {
         let rejected = world.refused("human:kim", how, json!({}));
-        assert_eq!(complaints(&rejected), ["to: t1 is cancelled and stays so"], "{how}");
+        assert_eq!(complaints(&rejected), ["to: t1 is cancelled and cannot change"], "{how}");
     }
 }
 

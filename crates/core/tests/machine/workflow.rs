@@ -19,8 +19,8 @@ fn counted(
     given_up: i64,
     state: &str,
 ) -> banksman_core::machine::TaskUpdate {
-    let parts = json!({ "children_open": open, "children_given_up": given_up });
-    world.ends(Outcome::Met, "", parts, state)
+    let counts = json!({ "children_open": open, "children_given_up": given_up });
+    world.ends(Outcome::Met, "", counts, state)
 }
 
 fn merging() -> World {
@@ -83,10 +83,7 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     let rejected = world.refused("human:kim", "on accept", json!({}));
     assert_eq!(complaints(&rejected), ["children_open: Not every step has passed"]);
     let rejected = world.refused("human:kim", "on accept", json!({ "children_open": 0 }));
-    assert!(
-        complaints(&rejected)
-            .contains(&"children_open: is not for this role to set, only for system".to_owned())
-    );
+    assert!(complaints(&rejected).contains(&"children_open: may be set only by system".to_owned()));
     let step = world.goes("human:kim", "on resume", json!({}), "running");
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }, Effect::LeadChildren]);
     for counted in ["problem", "children_open", "children_given_up"] {
@@ -102,7 +99,7 @@ fn too_much_time_and_a_breaker_wake_a_person() {
     let mut world = running(true);
     let step = world.times_out("14d", "waiting");
     assert_eq!(step.effects, [Effect::Notify, Effect::LeadChildren]);
-    assert_eq!(world.field("problem"), "it has taken longer than it may");
+    assert_eq!(world.field("problem"), "the time limit is reached");
     let mut world = running(true);
     let rejected = world.refused("system", "to waiting on trip", json!({}));
     assert!(
@@ -125,8 +122,8 @@ fn it_can_be_given_up_from_everywhere() {
     }
 }
 
-/// The engine counts with whole numbers, so a half is refused where it comes in, and reads as damage
-/// where it is stored.
+/// The engine counts with whole numbers, so a half is refused where it comes in, and reads as
+/// damage where it is stored.
 #[test]
 fn half_a_step_is_not_counted() {
     let mut world = running(true);

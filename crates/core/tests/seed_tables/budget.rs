@@ -43,9 +43,6 @@ fn only_the_system_asks() {
     let fields = json!({ "scope": "day:2026-03-01", "problem": "more?" });
     let refused = Play::born("budget", &Overrides::new(), fields).map(|_| "born");
     let complaints = errors(refused);
-    let expected = [
-        "problem: is not for this role to set, only for system",
-        "scope: is not for this role to set, only for system",
-    ];
+    let expected = ["problem: may be set only by system", "scope: may be set only by system"];
     assert_eq!(complaints[..2], expected, "{complaints:?}");
 }

@@ -1,4 +1,4 @@
-//! One reviewer's part in a panel (seed 000).
+//! The review of one reviewer of a panel (seed 000).
 
 use banksman_core::lifecycle::Since::Entry;
 use banksman_core::lifecycle::StateKind::{Blocked, Cancelled, Done, Failed, Queued, Working};
@@ -8,7 +8,7 @@ use super::{NONE, Quote, Rows, Table, moves, timed};
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const SEED: &[Quote] = &[
     ("Else wait for all (with individual 10min timeouts)", timed(&[
-        ("reviewing", "resting(once)", "timeout", "10min", Entry, "set diagnostic=it took longer than it may; count misses"),
+        ("reviewing", "resting(once)", "timeout", "10min", Entry, "set diagnostic=the time limit is reached; count misses"),
     ])),
     ("If ANY returns BLOCK: short-circuit, cancel pending reviewers, return to `decomposing`", moves(&[
         ("pending", "withdrawn", "close", &["human", "system"], ""),

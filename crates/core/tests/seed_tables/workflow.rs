@@ -45,7 +45,7 @@ const ADDED: Rows = Rows {
         ("waiting", "aborted", "abort", &["human", "system"], ""),
     ],
     timed: &[
-        ("running", "waiting", "trip", "14d", Entry, "set problem=it has taken longer than it may"),
+        ("running", "waiting", "trip", "14d", Entry, "set problem=the time limit is reached"),
         ("waiting", "aborted", "unanswered", "7d", Entry, "compute reason"),
         ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge does not come to an end"),
     ],

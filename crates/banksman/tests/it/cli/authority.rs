@@ -318,7 +318,7 @@ fn an_agent_does_not_loosen_the_checks_on_its_work() {
         let ran = in_run(&sandbox, "move", &["ID", "decomposing", "--set", field], "t1");
         let name = field.split('=').next().unwrap();
         assert_eq!(ran.code, Some(1), "{ran}");
-        assert!(ran.stderr.contains(&format!("{name}: is not for this role to set")), "{ran}");
+        assert!(ran.stderr.contains(&format!("{name}: may be set only by")), "{ran}");
     }
 }
 

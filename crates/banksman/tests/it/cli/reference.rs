@@ -116,7 +116,7 @@ fn the_built_in_lifecycles() {
 #[test]
 fn the_contract_of_lifecycles() {
     let mut page = format!(
-        "# What the program and a lifecycle say to each other\n\n{NOTE}\n\n\
+        "# The contract between the program and a lifecycle\n\n{NOTE}\n\n\
          `lifecycle lint` proves that a lifecycle has everything that its `purpose` demands, and that\n\
          it leaves nothing to the system that the program does not do. See\n\
          [Writing a lifecycle](../lifecycles.md).\n\n\

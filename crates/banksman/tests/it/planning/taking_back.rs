@@ -91,7 +91,7 @@ fn a_merge_that_was_quicker_than_whoever_takes_it_back_is_done() {
     desk.until(WHOLE, "done");
     assert_eq!(desk.field("merged"), json!(true));
     let refused = refusal(&desk, &["move", "t1", "cancelled", "--set", "reason=no"]);
-    assert!(refused.contains("t1 is done and stays so"), "{refused}");
+    assert!(refused.contains("t1 is done and cannot change"), "{refused}");
     desk.until_quiet();
 }
 

@@ -154,7 +154,7 @@ gates:
     // Nothing of it is in the base branch, and nothing is lost.
     assert_eq!(bench.harness.git(&["ls-tree", "--name-only", "main", "work-A"]), "");
     assert!(bench.harness.agents().is_empty());
-    assert_refused(&bench, &["E", "retry"], "stays so");
+    assert_refused(&bench, &["E", "retry"], "cannot change");
 }
 
 /// B works, or is reviewed, while the gate of D leads back to A.

@@ -95,7 +95,7 @@ fn time_trips_it_and_begins_anew() {
     bench.settle_but_running();
     assert_eq!(bench.whole(), "running");
     bench.driver.pass(Span(2 * 60_000));
-    until_it_asks(&bench, "it has taken longer than it may");
+    until_it_asks(&bench, "the time limit is reached");
     bench.go("A.1");
     bench.until_state("A", "gate(auto)");
     bench.settle();

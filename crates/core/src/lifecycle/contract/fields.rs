@@ -1,4 +1,4 @@
-//! The fields of the contract: their types, and how the program gives them their values.
+//! The fields of the contract: their types, and how the program sets their values.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ impl FieldShape {
     }
 }
 
-/// How the program gives a contract field its value. Besides, the lifecycle's own rows may set it,
-/// and the roles that the field names.
+/// How the program sets a contract field. The lifecycle's own transitions and the roles that the
+/// field names may set it as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldSource {
     /// With the end of this activity.
@@ -60,7 +60,7 @@ const LIST: FieldShape = FieldShape::Type("list");
 const DATA: FieldShape = FieldShape::Type("any");
 
 impl FieldSource {
-    /// What a lifecycle needs for it, if it is not given from outside.
+    /// What a lifecycle needs for the field to be set, if callers do not set it.
     pub fn needs(self) -> Option<String> {
         match self {
             Self::Activity(activity) => Some(format!("the activity `{}`", activity.as_str())),
@@ -87,7 +87,7 @@ const COUNTED: &[FieldSource] =
 contract! {
     /// A field that the program reads or writes.
     pub enum Field: Written {
-        // What a run leaves behind.
+        // Results of a run.
         PrUrl = "pr_url", (TEXT, &[AGENT, FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
         PrHead = "pr_head", (TEXT, &[AGENT]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
         Findings = "findings", (TEXT, &[AGENT]), &[Subtask], &[Subtask], "What a spike found out.";
@@ -137,9 +137,9 @@ contract! {
         // Workflows.
         Workflow = "workflow", (TEXT, &[Creator]), &[Workflow, Step], &[Workflow, Step], "The id of the workflow.";
         Spec = "spec", (DATA, &[Creator]), &[Workflow, Step], &[Workflow, Step], "What the file says about it.";
-        Led = "led", (FLAG, &[]), &[Workflow], &[Workflow], "Whether the steps know that the workflow runs.";
-        ForgivenFailures = "forgiven_failures", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Failures that a person has forgiven the breaker.";
-        ForgivenCost = "forgiven_cost", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Cost that a person has forgiven the breaker, in millionths of a dollar.";
+        Led = "led", (FLAG, &[]), &[Workflow], &[Workflow], "Whether the engine has told the steps that the workflow runs.";
+        ForgivenFailures = "forgiven_failures", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Failures that no longer count for the breaker, because a person resumed the workflow.";
+        ForgivenCost = "forgiven_cost", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Cost that no longer counts for the breaker, because a person resumed the workflow, in millionths of a dollar.";
         Merges = "merges", (FLAG, &[Creator]), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
         Step = "step", (TEXT, &[Creator]), &[Step], &[Step], "The id of the step.";
         Level = "level", (Words(&["none", "auto", "notify", "human"]), &[Creator]), &[Step], &[Step], "Who decides at the gate.";
@@ -179,7 +179,7 @@ impl Field {
         self.detail().0
     }
 
-    /// Whether the program counts with it in lifecycles of this purpose.
+    /// Whether the program calculates with it in lifecycles of this purpose.
     pub fn counts_in(self, purpose: Purpose) -> bool {
         self.shape() == NUMBER && self.rule().purposes.contains(&purpose)
     }

@@ -1,4 +1,5 @@
-//! Evaluates a checked expression. Total: what does not fit is null, and null never holds.
+//! Evaluates a checked expression. Evaluation is total: values that do not fit become null, and
+//! null never holds.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -66,7 +67,7 @@ fn compare(operator: Operator, same: Sameness, left: &Value, right: &Value) -> b
     }
 }
 
-/// The order of two numbers or of two times; nothing else has one.
+/// The order of two numbers or of two times; other values have none.
 fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.as_f64()?.partial_cmp(&right.as_f64()?),
@@ -85,7 +86,7 @@ fn is_same(same: Sameness, left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Equality in which `1` is `1.0`. The recursion is bounded by the nesting of JSON that was read.
+/// Equality in which `1` equals `1.0`. The nesting of the JSON that was read limits the recursion.
 fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
@@ -148,7 +149,7 @@ fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The length of a list, text (in characters) or record; what has no length has none.
+/// The length of a list, a text (in characters) or a record; 0 for other values.
 fn count(value: &Value) -> usize {
     match value {
         Value::String(text) => text.chars().count(),

@@ -1,4 +1,4 @@
-//! Cuts the text of an expression into tokens with their places. It knows no grammar.
+//! Splits the text of an expression into tokens with their positions. It knows no grammar.
 
 use super::{ExprError, MAX_BYTES};
 
@@ -12,10 +12,10 @@ pub(super) enum Token {
     Symbol(&'static str),
 }
 
-/// Longer symbols stand before their beginnings.
+/// Longer symbols come before their prefixes.
 const SYMBOLS: [&str; 13] = ["==", "!=", "<=", ">=", "<", ">", "+", "-", "(", ")", "[", "]", ","];
 
-/// Spellings of other languages, and ours.
+/// Operators of other languages, and ours.
 const FOREIGN: [(&str, &str); 7] = [
     ("&&", "write `and` instead of `&&`"),
     ("||", "write `or` instead of `||`"),

@@ -1,9 +1,9 @@
 //! The guard language: small, pure and total.
 //!
-//! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` cuts it into tokens, `parse` builds
-//! the syntax, `typing` resolves every name through a [`NameScope`] and proves the types. What was
-//! checked evaluates to a value for every environment: no expression fails, loops or panics when a
-//! task moves. Nothing here may read the clock or a task by itself; both come in through [`Env`].
+//! A text becomes an [`Expr`] only by [`Expr::check`]: `lex` splits it into tokens, `parse` builds
+//! the syntax, `typing` resolves every name through a [`NameScope`] and proves the types. A checked
+//! expression has a value in every environment: it never fails, loops or panics when a task moves.
+//! Nothing here reads the clock or a task; both are passed in through [`Env`].
 
 mod eval;
 mod lex;

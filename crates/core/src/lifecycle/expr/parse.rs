@@ -10,7 +10,7 @@ use super::shape::number_value;
 use super::{ExprError, MAX_DEPTH};
 use crate::closed::closed;
 
-/// A piece of syntax and the byte at which it begins.
+/// A node of the syntax and the byte at which it begins.
 #[derive(Debug)]
 pub(super) struct Syntax {
     pub(super) offset: usize,
@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<Syntax, ExprError> {
 
 struct Parser<'a> {
     tokens: &'a [(usize, Token)],
-    /// Length of the text: the place of what is missing at its end.
+    /// The length of the text, which is the position of anything missing at its end.
     end: usize,
     next: usize,
     depth: usize,

@@ -1,4 +1,4 @@
-//! The type of a field, and which JSON values are of it. It knows nothing of expressions.
+//! The type of a field, and which JSON values belong to it. It knows nothing of expressions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use crate::time::Instant;
 
-/// What a field may hold. Null, which means missing, is of every type.
+/// What a field may contain. Null, which means missing, belongs to every type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     Text,
@@ -14,7 +14,7 @@ pub enum Type {
     Flag,
     /// A text in RFC 3339.
     Time,
-    /// How long something takes. Only settings have this type: a task keeps times, not spans.
+    /// A duration. Only settings have this type: a task has times, not durations.
     Span,
     List,
     /// A text that is one of these words.
@@ -30,7 +30,7 @@ const MAX_SHOWN_CHARS: usize = 40;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Type {
-    /// The type that a lifecycle calls so.
+    /// The type with this name in a lifecycle.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "text" => Some(Self::Text),
@@ -59,7 +59,7 @@ impl Type {
         }
     }
 
-    /// Whether a value may be kept in a field of this type. The message does not name the field.
+    /// Whether a field of this type may have the value. The message does not name the field.
     pub fn accepts(&self, value: &Value) -> Result<(), String> {
         match (self, value) {
             (_, Value::Null)
@@ -88,7 +88,7 @@ impl Type {
         }
     }
 
-    /// Reads a text that a person typed as a value of this type. What does not fit is left
+    /// Parses a text that a person typed as a value of this type. A text that does not fit is left
     /// unchanged, so that [`Type::accepts`] can refuse it in the person's own words.
     pub fn coerce(&self, value: Value) -> Value {
         let Value::String(text) = &value else {
@@ -117,7 +117,7 @@ pub fn is_present(value: &Value) -> bool {
     }
 }
 
-/// The JSON number of an `f64`, whole where it is whole; null where JSON has none.
+/// An `f64` as a JSON number: an integer if it is one, null if JSON has no such number.
 pub(super) fn number_value(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() <= MAX_EXACT {
         // A whole number in the exact range fits an i64.

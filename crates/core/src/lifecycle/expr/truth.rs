@@ -1,4 +1,4 @@
-//! What is known of a condition before there is a task.
+//! What is known about a condition before there is a task.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{CheckedExpr, Env, ResolvedName, eval};
 
-/// The values of the names that are known; any other may have every value of its type.
+/// The known values of names; any other name may have every value of its type.
 pub trait KnownValues {
     fn value(&self, name: &ResolvedName) -> Option<&Value>;
 }
 
-/// An environment for expressions that speak only of what is known.
+/// An environment for expressions that use only known values.
 struct KnownOnly<'a>(&'a dyn KnownValues);
 
 impl Env for KnownOnly<'_> {
@@ -20,11 +20,11 @@ impl Env for KnownOnly<'_> {
     }
 }
 
-/// Whether an expression holds; none if that depends on what is not known.
+/// Whether an expression holds; none if that depends on unknown values.
 pub(super) fn truth(node: &CheckedExpr, known: &dyn KnownValues) -> Option<bool> {
     let all = |parts: &[CheckedExpr], wanted: bool| {
         let mut truths = parts.iter().map(|part| truth(part, known));
-        // One that decides is enough, whatever the others are.
+        // One decisive operand is enough, whatever the others are.
         if truths.clone().any(|truth| truth == Some(!wanted)) {
             return Some(!wanted);
         }

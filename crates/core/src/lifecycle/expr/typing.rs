@@ -1,7 +1,7 @@
-//! Resolves the names of an expression and proves its types. What passes here evaluates to a value
-//! of the type that is returned, or to null, for every environment.
+//! Resolves the names of an expression and proves its types. A checked expression has, in every
+//! environment, a value of the returned type, or null.
 //!
-//! `any` fits everywhere: what it holds is only known when the expression is evaluated.
+//! `any` fits everywhere: its type is only known when the expression is evaluated.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::shape::shortened;
 use super::{Additive, CheckedExpr, ExprError, NameScope, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
-/// Records are not told apart by their members.
+/// Records with different members are one type here.
 const RECORD: Type = Type::Record(BTreeMap::new());
 
 pub(super) fn check(
@@ -96,7 +96,7 @@ impl Operand {
         Ok(Self { offset: syntax.offset, node, value_type })
     }
 
-    /// Its type, as far as operators tell types apart.
+    /// Its type, as far as operators distinguish types.
     fn family(&self) -> Type {
         match &self.value_type {
             Type::OneOf(_) => Type::Text,
@@ -105,7 +105,7 @@ impl Operand {
         }
     }
 
-    /// The text of a literal, or of a setting, which is as fixed as one.
+    /// The text of a literal, or of a setting, which is just as constant.
     fn fixed_text(&self) -> Option<&str> {
         let (CheckedExpr::Literal(Value::String(text))
         | CheckedExpr::Name(ResolvedName::Constant(Value::String(text)))) = &self.node
@@ -119,7 +119,7 @@ impl Operand {
         matches!(self.node, CheckedExpr::Literal(Value::Null))
     }
 
-    /// Whether it can be compared with a time: it is one, or a fixed text that reads as one.
+    /// Whether it can be compared with a time: it is a time, or a constant text that reads as one.
     fn fits_time(&self) -> bool {
         self.family() == Type::Time
             || self.fixed_text().is_some_and(|text| text.parse::<Instant>().is_ok())
@@ -169,7 +169,7 @@ fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
     Err(right.refuse(format!("this is {right_type} and can never equal {left_type}{advice}")))
 }
 
-/// A fixed text that is compared with a choice of words must be one of them.
+/// A constant text that is compared with a choice of words must be one of them.
 fn check_word(choice: &Operand, literal: &Operand) -> Result<(), ExprError> {
     let (Type::OneOf(words), Some(text)) = (&choice.value_type, literal.fixed_text()) else {
         return Ok(());
