@@ -6,6 +6,7 @@
 //! what a certain lifecycle or rule must do.
 
 mod autonomous;
+mod children;
 mod counting;
 mod ends;
 mod giving;
@@ -14,7 +15,6 @@ mod late;
 mod laws;
 mod leave;
 mod mission;
-mod parts;
 mod play;
 mod questions;
 mod queue;

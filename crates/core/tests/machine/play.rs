@@ -1,6 +1,8 @@
 //! Random events: what can happen to a task, drawn from the names of its lifecycle.
 //!
-//! An op is worded so that it means something in every state ("the third way out", "the current epoch"), so that a counterexample survives shrinking. It never looks at the machine's result, with one exception: an actor that is told that a field is missing may try again with it.
+//! An op is worded so that it means something in every state ("the third way out", "the current
+//! epoch"), so that a counterexample survives shrinking. It never looks at the machine's result,
+//! with one exception: an actor that is told that a field is missing may try again with it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::fs;
 
 use banksman_core::time::Span;
 
-use super::table::{MINUTE, Table, approval, pairs, seat, verdict};
+use super::table::{MINUTE, Table, approval, pairs, review, verdict};
 use crate::engine::driver::NODE;
 use crate::engine::processes::wait_until;
 
@@ -49,7 +49,7 @@ fn a_block_sends_the_others_home_at_once() {
     assert!(ended.iter().any(|run| sent_home.contains(run)), "{ended:?}");
     assert_eq!(
         table.assignments(),
-        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+        [review("custodiet", 0, "withdrawn"), review("critic", 0, "answered")]
     );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "BLOCK")]));
     let expected = "critic says BLOCK: nobody asked for red\n- it is red, not green";
@@ -78,22 +78,22 @@ fn what_escalates_goes_to_a_person_with_all_that_was_said() {
 /// A reviewer that never gives a verdict is asked three times, and then named.
 fn is_missing_after_three_times(script: &str) {
     let table = Table::new(&[], &[("t2", script), ("t3", &approval())], &[]);
-    table.turn_until_seat("t2", "resting(once)");
+    table.turn_until_review("t2", "resting(once)");
     table.driver.pass(Span(29_000));
     table.driver.turn();
-    table.turn_until_seat("t2", "resting(once)");
+    table.turn_until_review("t2", "resting(once)");
     table.driver.pass(Span(1_000));
-    table.turn_until_seat("t2", "resting(twice)");
+    table.turn_until_review("t2", "resting(twice)");
     table.driver.pass(Span(59_000));
     table.driver.turn();
-    table.turn_until_seat("t2", "resting(twice)");
+    table.turn_until_review("t2", "resting(twice)");
     table.driver.pass(Span(1_000));
     table.until_over("unresolved");
     let asked = table.harness.starts().iter().filter(|run| run.starts_with("r2.")).count();
     assert_eq!(asked, 3);
     assert_eq!(
         table.assignments(),
-        [seat("custodiet", 0, "silent"), seat("critic", 0, "answered")]
+        [review("custodiet", 0, "silent"), review("critic", 0, "answered")]
     );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
     let summary = table.field("review_summary");
@@ -144,7 +144,7 @@ fn one_that_needs_another_try_is_heard() {
     let scripts = [("r2.1", "crash\n".to_owned()), ("any", approval())];
     let scripts = scripts.each_ref().map(|(name, script)| (*name, script.as_str()));
     let table = Table::new(&[], &scripts, &[]);
-    table.turn_until_seat("t2", "resting(once)");
+    table.turn_until_review("t2", "resting(once)");
     table.driver.pass(Span(30_000));
     table.until_over("approved");
 }
@@ -154,7 +154,7 @@ fn a_verdict_that_takes_too_long_is_missing() {
     let table =
         Table::new(&[("panel.retries", "0")], &[("t2", "silent\n"), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
-    table.turn_until_seat("t3", "answered");
+    table.turn_until_review("t3", "answered");
     table.driver.pass(Span(10 * MINUTE.0));
     let ended = table.until_over("unresolved");
     assert!(!ended.iter().any(|run| run.contains("stale")), "it was not: {ended:?}");
@@ -168,15 +168,15 @@ fn when_the_time_of_the_panel_is_up_a_person_gets_what_there_is() {
     let concern = verdict("CONCERN", "it is red", &["green was meant"]);
     let table = Table::new(&settings, &[("t2", "silent\n"), ("t3", &concern)], &[]);
     table.turn_until_begun("r2.1");
-    table.turn_until_seat("t3", "answered");
+    table.turn_until_review("t3", "answered");
     table.driver.pass(Span(28 * MINUTE.0));
     table.driver.turn();
-    assert_eq!(table.assignments()[0], seat("custodiet", 0, "reviewing"));
+    assert_eq!(table.assignments()[0], review("custodiet", 0, "reviewing"));
     table.driver.pass(MINUTE);
     table.until_over("unresolved");
     assert_eq!(
         table.assignments(),
-        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+        [review("custodiet", 0, "withdrawn"), review("critic", 0, "answered")]
     );
     let summary = table.field("review_summary");
     let summary = summary.as_str().expect("a summary");
@@ -189,7 +189,7 @@ fn an_answer_that_was_there_in_time_counts_however_late_it_is_looked_at() {
     let block = format!("{WHEN_TOLD}{}", verdict("BLOCK", "it is red", &["green was meant"]));
     let table = Table::new(&[("panel.retries", "0")], &[("t2", &block), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
-    table.turn_until_seat("t3", "answered");
+    table.turn_until_review("t3", "answered");
     fs::write(table.harness.path("go"), "").expect("written");
     let receipt = table.harness.home(NODE).join("runs/r2.1/receipt.json");
     wait_until("it has answered, and nobody looks", || receipt.exists());
@@ -203,13 +203,13 @@ fn an_answer_after_the_panel_is_over_changes_nothing() {
     let late = format!("{WHEN_TOLD}{}", verdict("BLOCK", "it is red", &["green was meant"]));
     let table = Table::new(&[("panel.retries", "0")], &[("t2", &late), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
-    table.turn_until_seat("t3", "answered");
+    table.turn_until_review("t3", "answered");
     table.harness.ok(&["move", "t2", "withdrawn"]);
     fs::write(table.harness.path("go"), "").expect("written");
     table.until_over("unresolved");
     assert_eq!(
         table.assignments(),
-        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "answered")]
+        [review("custodiet", 0, "withdrawn"), review("critic", 0, "answered")]
     );
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
     assert!(table.field("feedback").is_null());

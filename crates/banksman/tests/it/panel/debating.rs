@@ -3,7 +3,7 @@
 use banksman_core::time::Span;
 use serde_json::json;
 
-use super::table::{MINUTE, Table, approval, pairs, reply, seat, verdict};
+use super::table::{MINUTE, Table, approval, pairs, reply, review, verdict};
 
 fn concern() -> String {
     verdict("CONCERN", "the choice is open", &["no spike for Redis"])
@@ -22,9 +22,9 @@ fn a_concern_that_is_withdrawn_is_gone() {
         table(&[("t2", approve), ("t3", concern()), ("t4", reply("WITHDRAW", "Redis is in use"))]);
     table.until_over("approved");
     let expected = [
-        seat("custodiet", 0, "answered"),
-        seat("critic", 0, "answered"),
-        seat("critic", 1, "answered"),
+        review("custodiet", 0, "answered"),
+        review("critic", 0, "answered"),
+        review("critic", 1, "answered"),
     ];
     assert_eq!(table.assignments(), expected, "only who has a concern is asked");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "WITHDRAWN")]));
@@ -77,7 +77,7 @@ fn silence_in_a_round_is_to_maintain() {
     table.turn_until_begun("r4.1");
     table.driver.pass(Span(10 * MINUTE.0));
     table.until_over("unresolved");
-    assert_eq!(table.assignments()[2..], [seat("critic", 1, "withdrawn")]);
+    assert_eq!(table.assignments()[2..], [review("critic", 1, "withdrawn")]);
     let summary = table.field("review_summary");
     let silence = "Response: none; silence counts as MAINTAIN";
     assert!(summary.as_str().is_some_and(|text| text.contains(silence)), "{summary}");
@@ -92,9 +92,9 @@ fn a_reply_that_takes_too_long_is_asked_for_again() {
     table.turn_until_begun("r4.1");
     table.driver.pass(Span(5 * MINUTE.0 - 1_000));
     table.driver.turn();
-    assert_eq!(table.assignments()[2..], [seat("critic", 1, "reviewing")]);
+    assert_eq!(table.assignments()[2..], [review("critic", 1, "reviewing")]);
     table.driver.pass(Span(1_000));
-    table.turn_until_seat("t4", "resting(once)");
+    table.turn_until_review("t4", "resting(once)");
     table.driver.pass(Span(30_000));
     table.until_over("approved");
 }
@@ -108,7 +108,7 @@ fn a_reply_that_makes_no_sense_is_to_maintain() {
         &[],
     );
     table.until_over("unresolved");
-    assert_eq!(table.assignments()[2..], [seat("critic", 1, "silent")]);
+    assert_eq!(table.assignments()[2..], [review("critic", 1, "silent")]);
 }
 
 #[test]

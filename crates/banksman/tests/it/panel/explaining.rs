@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::table::{Table, approval};
 
-fn waits_for_seats(why: &Value) -> Vec<(&str, &str)> {
+fn waits_for_reviews(why: &Value) -> Vec<(&str, &str)> {
     let list = why["waitingFor"].as_array().expect("a list");
     list.iter()
         .filter(|one| one["kind"] == "review")
@@ -13,17 +13,17 @@ fn waits_for_seats(why: &Value) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn why_names_each_seat_and_what_it_does() {
+fn why_names_each_review_and_what_it_does() {
     let scripts = [("r2.1", "success I approve of it\n"), ("t3", "silent\n"), ("any", &approval())];
     let table = Table::new(&[], &scripts, &[]);
     let before = table.harness.json(&["why", "t1"]);
     assert_eq!(before["next"], "the next turn of a running `up` asks its reviewers", "{before}");
 
-    table.turn_until_seat("t2", "resting(once)");
+    table.turn_until_review("t2", "resting(once)");
     table.turn_until_begun("r3.1");
     let why = table.harness.json(&["why", "t1"]);
-    let [(first, again), (second, reads)] = waits_for_seats(&why)[..] else {
-        panic!("two seats: {why}")
+    let [(first, again), (second, reads)] = waits_for_reviews(&why)[..] else {
+        panic!("two reviews: {why}")
     };
     assert_eq!((first, second, reads), ("custodiet", "critic", "t3: critic reads (r3.1)"));
     let because =
@@ -46,7 +46,7 @@ fn why_names_each_seat_and_what_it_does() {
 #[test]
 fn a_list_hides_finished_reviews_and_says_so() {
     let table = Table::new(&[], &[("t3", "silent\n"), ("any", &approval())], &[]);
-    table.turn_until_seat("t2", "answered");
+    table.turn_until_review("t2", "answered");
     table.turn_until_begun("r3.1");
     let ids = |args: &[&str]| -> Vec<String> {
         let listed = table.harness.ok(&[&["list"], args].concat());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::table::{MINUTE, Table, approval, pairs, seat};
+use super::table::{MINUTE, Table, approval, pairs, review};
 use crate::engine::driver::{Driver, NODE};
 use crate::engine::harness::{Harness, state};
 use banksman_core::time::Span;
@@ -48,7 +48,7 @@ fn specialists_sit_by_the_tags_of_the_task_and_are_played_by_their_model() {
 fn where_nobody_reviews_the_panel_is_unavailable_at_once() {
     let table = Table::new(&[("workers.scripted.roles", "[\"worker\"]")], &[], &[]);
     table.driver.turn();
-    assert_eq!(state(&table.driver.store, table.whole), "unavailable");
+    assert_eq!(state(&table.driver.store, table.parent), "unavailable");
     assert_eq!(table.assignments(), []);
     assert_eq!(table.field("diagnostic"), "no reviewers: no worker can play custodiet, critic");
 }
@@ -57,14 +57,17 @@ fn where_nobody_reviews_the_panel_is_unavailable_at_once() {
 fn a_panel_of_nobody_approves_nothing() {
     let table = Table::new(&[("panel.reviewers", "[]")], &[], &[]);
     table.driver.turn();
-    assert_eq!(state(&table.driver.store, table.whole), "unavailable");
+    assert_eq!(state(&table.driver.store, table.parent), "unavailable");
 }
 
 #[test]
 fn all_fall_silent_and_the_panel_is_unavailable() {
     let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
     table.until_over("unavailable");
-    assert_eq!(table.assignments(), [seat("custodiet", 0, "silent"), seat("critic", 0, "silent")]);
+    assert_eq!(
+        table.assignments(),
+        [review("custodiet", 0, "silent"), review("critic", 0, "silent")]
+    );
 }
 
 #[test]
@@ -77,15 +80,15 @@ fn a_task_that_is_cancelled_needs_no_verdicts() {
     table.until_home();
     assert_eq!(
         table.assignments(),
-        [seat("custodiet", 0, "withdrawn"), seat("critic", 0, "withdrawn")]
+        [review("custodiet", 0, "withdrawn"), review("critic", 0, "withdrawn")]
     );
 }
 
 #[test]
-fn a_seat_that_a_person_takes_back_is_missing() {
+fn a_review_that_a_person_takes_back_is_missing() {
     let table = Table::new(&[], &[("t2", "silent\n"), ("t3", &approval())], &[]);
     table.turn_until_begun("r2.1");
-    table.turn_until_seat("t3", "answered");
+    table.turn_until_review("t3", "answered");
     table.harness.ok(&["move", "t2", "withdrawn"]);
     table.until_over("unresolved");
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "MISSING"), ("critic", "APPROVE")]));
@@ -95,11 +98,11 @@ fn a_seat_that_a_person_takes_back_is_missing() {
 #[test]
 fn a_person_asks_a_reviewer_again_at_once() {
     let table = Table::new(&[], &[("t2", "crash\n"), ("t3", &approval())], &[]);
-    table.turn_until_seat("t2", "resting(once)");
+    table.turn_until_review("t2", "resting(once)");
     table.harness.ok(&["retry", "t2"]);
-    table.turn_until_seat("t2", "resting(twice)");
+    table.turn_until_review("t2", "resting(twice)");
     table.harness.ok(&["retry", "t2"]);
-    table.turn_until_seat("t2", "silent");
+    table.turn_until_review("t2", "silent");
     let asked = table.harness.starts().iter().filter(|run| run.starts_with("r2.")).count();
     assert_eq!(asked, 3);
     table.until_over("unresolved");
@@ -134,14 +137,14 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
 
 /// A task that comes before its panel again is judged again, whatever was said before.
 #[test]
-fn another_stay_has_seats_of_its_own() {
+fn another_stay_has_reviews_of_its_own() {
     let table = Table::new(&[("panel.retries", "0")], &[("any", "crash\n")], &[]);
     table.until_over("unavailable");
     table.harness.script("any", &approval());
     table.harness.ok(&["move", "t1", "--on", "reopen"]);
     table.until_over("approved");
-    let silent = ["custodiet", "critic"].map(|name| seat(name, 0, "silent"));
-    let answered = ["custodiet", "critic"].map(|name| seat(name, 0, "answered"));
+    let silent = ["custodiet", "critic"].map(|name| review(name, 0, "silent"));
+    let answered = ["custodiet", "critic"].map(|name| review(name, 0, "answered"));
     assert_eq!(table.assignments(), [silent, answered].concat());
     assert_eq!(table.verdicts(), pairs(&[("custodiet", "APPROVE"), ("critic", "APPROVE")]));
     assert!(table.field("review_summary").is_null(), "what the first one left is gone");

@@ -81,11 +81,11 @@ pub(super) fn reply(response: &str, rationale: &str) -> String {
 pub(super) struct Table {
     pub(super) harness: Harness,
     pub(super) driver: Driver,
-    pub(super) whole: TaskId,
+    pub(super) parent: TaskId,
 }
 
 impl Table {
-    /// A task in front of its panel. Its seats are t2, t3 and so on, in the order of the roster.
+    /// A task in front of its panel. Its reviews are t2, t3 and so on, in the order of the roster.
     pub(super) fn new(settings: &[(&str, &str)], scripts: &[(&str, &str)], add: &[&str]) -> Self {
         // Time passes here by the minute, and no run shall lose its lease by it.
         // A keeper looks up at least once in a quarter of its idle time, whatever wakes it.
@@ -100,19 +100,19 @@ impl Table {
         for (name, script) in scripts {
             harness.script(name, script);
         }
-        let whole = harness.add("paint it", &[&["--lifecycle", "looked"], add].concat());
+        let parent = harness.add("paint it", &[&["--lifecycle", "looked"], add].concat());
         let driver = Driver::of(harness.root(), Span(100));
-        Self { harness, driver, whole }
+        Self { harness, driver, parent }
     }
 
     /// Turns until the panel has ruled, and everybody has gone home. Answers with how each run has
     /// ended.
     pub(super) fn until_over(&self, expected: &str) -> Vec<String> {
-        let is_over = |store: &Store| state(store, self.whole) != "looked_at";
+        let is_over = |store: &Store| state(store, self.parent) != "looked_at";
         let ruled = self.driver.turn_until("the panel rules", is_over);
-        assert_eq!(state(&self.driver.store, self.whole), expected, "{:#?}", self.assignments());
-        let assignments = self.driver.store.children(self.whole).expect("seats");
-        let is_empty = |seat: &Stored| seat.lifecycle.state(seat.task.state).terminal;
+        assert_eq!(state(&self.driver.store, self.parent), expected, "{:#?}", self.assignments());
+        let assignments = self.driver.store.children(self.parent).expect("reviews");
+        let is_empty = |review: &Stored| review.lifecycle.state(review.task.state).terminal;
         assert!(
             assignments.iter().all(is_empty),
             "somebody was not sent home: {:#?}",
@@ -122,10 +122,10 @@ impl Table {
     }
 
     pub(super) fn until_home(&self) -> Vec<String> {
-        let told = self.driver.turn_until("all seats are empty", |store| {
-            let assignments = store.children(self.whole).expect("seats");
+        let told = self.driver.turn_until("all reviews have ended", |store| {
+            let assignments = store.children(self.parent).expect("reviews");
             let over =
-                assignments.iter().all(|seat| seat.lifecycle.state(seat.task.state).terminal);
+                assignments.iter().all(|review| review.lifecycle.state(review.task.state).terminal);
             // A clean-up that finds a run in its way looks again a few seconds later.
             self.driver.pass(Span(1_000));
             over && self.harness.jobs(NODE).is_empty() && self.harness.worktrees().is_empty()
@@ -135,7 +135,7 @@ impl Table {
         told.outcomes
     }
 
-    pub(super) fn turn_until_seat(&self, name: &str, expected: &str) {
+    pub(super) fn turn_until_review(&self, name: &str, expected: &str) {
         let id: TaskId = name.parse().expect("a task");
         let what = format!("{name} is {expected}");
         self.driver.turn_until(&what, |store| {
@@ -149,19 +149,19 @@ impl Table {
         self.driver.turn_until(&format!("{run} has begun"), begun);
     }
 
-    /// Each seat: its name, its round and its state.
+    /// Each review: its reviewer, its round and its state.
     pub(super) fn assignments(&self) -> Vec<(String, i64, String)> {
-        let assignments = self.driver.store.children(self.whole).expect("seats");
-        let text = |seat: &Stored| {
-            let fields = &seat.task.fields;
+        let assignments = self.driver.store.children(self.parent).expect("reviews");
+        let text = |review: &Stored| {
+            let fields = &review.task.fields;
             let name = fields["reviewer"].as_str().expect("a name").to_owned();
-            (name, fields["round"].as_i64().expect("a round"), state_of(seat).to_owned())
+            (name, fields["round"].as_i64().expect("a round"), state_of(review).to_owned())
         };
         assignments.iter().map(text).collect()
     }
 
     pub(super) fn field(&self, name: &str) -> Value {
-        let stored = self.driver.store.task(self.whole).expect("the task");
+        let stored = self.driver.store.task(self.parent).expect("the task");
         stored.task.fields.get(name).cloned().unwrap_or_default()
     }
 
@@ -169,7 +169,7 @@ impl Table {
         self.harness.file(&format!("prompts/{run}"))
     }
 
-    /// What the task has on record about each seat, without the number of the seat's own task.
+    /// What the task has on record about each review, without the number of the review's own task.
     pub(super) fn verdicts(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let list = self.field("verdicts");
@@ -182,6 +182,6 @@ pub(super) fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(one, other)| ((*one).to_owned(), (*other).to_owned())).collect()
 }
 
-pub(super) fn seat(name: &str, round: i64, state: &str) -> (String, i64, String) {
+pub(super) fn review(name: &str, round: i64, state: &str) -> (String, i64, String) {
     (name.to_owned(), round, state.to_owned())
 }

@@ -4,7 +4,7 @@ use banksman_core::fence::fence;
 use banksman_core::ids::TaskId;
 use serde_json::{Value, json};
 
-use super::desk::{Desk, WHOLE, one_piece, plan, rate_limits, subtask};
+use super::desk::{Desk, PARENT, one_subtask, plan, rate_limits, subtask};
 use crate::engine::harness::state;
 
 fn suggests(verdict: &str, concerns: &[&str], suggestions: &[&str]) -> String {
@@ -20,20 +20,20 @@ fn detail(desk: &Desk, task: &str, run: usize) -> Value {
 
 #[test]
 fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
-    let desk = Desk::new(&[one_piece()]);
+    let desk = Desk::new(&[one_subtask()]);
     desk.harness.script("t2", &suggests("APPROVE", &[], &["mind the clock", "log the limit"]));
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     assert_eq!(detail(&desk, "t1", 0), "a plan of 1 subtask");
     let page = desk.harness.ok(&["decisions", "show", "t1"]);
-    let voice =
+    let verdict =
         "custodiet APPROVE: so\n      suggests: mind the clock\n      suggests: log the limit\n";
-    assert!(page.contains(voice), "{page}");
+    assert!(page.contains(verdict), "{page}");
     let page = desk.harness.json(&["decisions", "show", "t1"]);
     assert_eq!(page["verdicts"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
     assert_eq!(page["diff"], json!(null), "who plans changes nothing");
 
     desk.harness.ok(&["decisions", "approve", "t1", "--note", "go, but log the limit"]);
-    desk.until(WHOLE, "merge_ready");
+    desk.until(PARENT, "merge_ready");
     let told = desk.prompt("r1.2");
     assert!(told.contains(&fence("custodiet suggests: mind the clock\n")), "{told}");
     assert_eq!(told.matches("log the limit").count(), 1, "a person has said it: {told}");
@@ -43,13 +43,13 @@ fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
 
 #[test]
 fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_approved() {
-    let desk = Desk::new(&[one_piece()]);
+    let desk = Desk::new(&[one_subtask()]);
     desk.harness.script("t3", &suggests("CONCERN", &["no spike for Redis"], &[]));
     let maintains = json!({ "response": "MAINTAIN", "rationale": "it is open" });
     for round in ["t4", "t5"] {
         desk.harness.script(round, &format!("answer {maintains}\nsuccess looked\n"));
     }
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     let page = desk.harness.ok(&["decisions", "show", "t1"]);
     assert!(page.contains(" critic CONCERN: so\n"), "{page}");
     assert!(page.contains(" critic: no spike for Redis (response: it is open)\n"), "{page}");
@@ -68,7 +68,7 @@ fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_app
     ];
     assert_eq!(reasons.collect::<Vec<_>>(), expected);
     desk.harness.ok(&["decisions", "approve", "t1"]);
-    desk.until(WHOLE, "review");
+    desk.until(PARENT, "review");
     let told = desk.prompt("r1.2");
     assert!(told.contains(&fence("critic is concerned: no spike for Redis\n")), "{told}");
 }
@@ -97,14 +97,14 @@ fn the_planner_is_told_once_what_all_reviewers_said() {
 }
 
 #[test]
-fn subtasks_are_told_what_the_reviewers_of_the_whole_suggest() {
+fn subtasks_are_told_what_the_reviewers_of_their_parent_suggest() {
     let desk =
         Desk::new(&[plan(&[subtask("everything", 15), subtask("rest", 1)], &[]), rate_limits()]);
     desk.harness.script("t3", &suggests("APPROVE", &[], &["count by key"]));
     desk.approve();
     assert_eq!(detail(&desk, "t1", 0), "needs another pass: 1 subtask is too large");
     assert_eq!(detail(&desk, "t1", 1), "a plan of 3 subtasks");
-    desk.driver.turn_until("its parts are there", |_| !desk.children().is_empty());
+    desk.driver.turn_until("its subtasks are there", |_| !desk.children().is_empty());
     let id = desk.child("limiter");
     desk.until(id, "merge_ready");
     let told = desk.prompt(&format!("r{}.1", id.0));

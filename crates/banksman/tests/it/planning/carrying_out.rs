@@ -4,13 +4,13 @@ use banksman_core::time::Span;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::desk::{Desk, WHOLE, plan, rate_limits, subtask};
+use super::desk::{Desk, PARENT, plan, rate_limits, subtask};
 
 fn child(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
     (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
 }
 
-/// `why` of the whole says what to type where one of its parts waits for a person.
+/// `why` of the parent says what to type where one of its subtasks waits for a person.
 fn assert_names_who_waits(desk: &Desk, child: &str) {
     let next = desk.harness.json(&["why", "t1"])["next"].clone();
     let child = desk.child(child);
@@ -19,7 +19,7 @@ fn assert_names_who_waits(desk: &Desk, child: &str) {
     assert!(next.as_str().is_some_and(|next| next.starts_with(&asked)), "{next}");
 }
 
-/// The whole shows the progress of its parts as its own. Its reviewers are parts of it as well, and
+/// The parent shows the progress of its subtasks as its own. Its reviews are children as well, and
 /// are not counted.
 fn assert_progress(desk: &Desk, done: i64, total: i64) {
     let document = desk.harness.json(&["show", "t1"]);
@@ -40,17 +40,18 @@ fn assert_progress(desk: &Desk, done: i64, total: i64) {
         .filter(|task| task["children"]["done"] == done && task["children"]["total"] == total)
         .filter_map(|task| task["id"].as_str())
         .collect();
-    assert_eq!(counted, ["t1"], "only a whole has parts: {page}");
+    assert_eq!(counted, ["t1"], "only a parent has children: {page}");
     let status = desk.harness.json(&["status"]);
     assert_eq!(status["parents"][0]["task"], "t1", "{status}");
     assert_eq!(status["parents"][0]["children"]["total"], total, "{status}");
 }
 
-/// When the last part waits for its merge, so does the whole; but only the part has a question.
+/// When the last subtask waits for its merge, so does the parent; but only the subtask has a
+/// question.
 fn assert_only_the_part_asks(desk: &Desk, name: &str) {
     let child = desk.child(name);
     let mut told = desk.until(child, "merge_ready");
-    told.notices.extend(desk.until(WHOLE, "merge_ready").notices);
+    told.notices.extend(desk.until(PARENT, "merge_ready").notices);
     told.add(desk.driver.turn(), desk.driver.notices());
     let asks = format!("{child} is merge_ready: Do {name}");
     assert!(told.notices.iter().any(|text| text.starts_with(&asks)), "{told:?}");
@@ -60,18 +61,18 @@ fn assert_only_the_part_asks(desk: &Desk, name: &str) {
 /// The example of the document: two iterations, the panel, a person, subtasks, their pull requests,
 /// the merge.
 #[test]
-fn a_task_is_planned_approved_and_carried_out_in_parts() {
+fn a_task_is_planned_approved_and_carried_out_in_subtasks() {
     let mut second = rate_limits();
     second["spikes"] =
         json!([{ "id": "store", "question": "Redis or in memory?", "blocks": ["limiter"] }]);
     let desk = Desk::new(&[plan(&[subtask("everything", 15)], &[]), second]);
     desk.harness.script("t4", "success Redis is in use already\n");
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     assert_eq!(desk.harness.starts().iter().filter(|run| run.starts_with("r1.")).count(), 2);
     let told = desk.prompt("r1.2");
     assert!(told.contains("## Decomposition Proposal v1"), "{told}");
     assert!(told.contains("everything: it touches 15 files, more than the limit of 10"), "{told}");
-    let body = desk.whole().task.body;
+    let body = desk.parent().task.body;
     assert!(
         body.contains("## Decomposition Proposal v2") && !body.contains("Proposal v1"),
         "{body}"
@@ -89,7 +90,7 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
 
     desk.harness.ok(&["decisions", "approve", "t1"]);
     desk.driver.turn();
-    assert_eq!(desk.state(WHOLE), "in_progress");
+    assert_eq!(desk.state(PARENT), "in_progress");
     let children: Vec<_> =
         desk.children().into_iter().map(|(name, _, needs)| (name, needs)).collect();
     let expected = [
@@ -116,28 +117,28 @@ fn a_task_is_planned_approved_and_carried_out_in_parts() {
     let told = desk.prompt("r5.1");
     assert!(told.contains("Redis is in use already"), "{told}");
     assert_eq!(desk.state(desk.child("routes")), "pending", "it waits for the merge");
-    assert_eq!(desk.state(WHOLE), "in_progress");
+    assert_eq!(desk.state(PARENT), "in_progress");
     desk.merge("limiter");
     assert_only_the_part_asks(&desk, "routes");
     let links = desk.field("pr_url");
     assert_eq!(links.as_str().expect("links").split(' ').count(), 3, "{links}");
     assert_eq!(
-        desk.driver.store.detail(WHOLE).expect("it is there").decision,
+        desk.driver.store.detail(PARENT).expect("it is there").decision,
         None,
         "nobody is asked twice"
     );
     desk.merge("routes");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     let agents = desk.harness.starts();
     assert_eq!(agents.iter().filter(|run| run.starts_with("r1.")).count(), 2, "{agents:?}");
     desk.until_quiet();
 }
 
 #[test]
-fn a_task_of_one_piece_is_done_by_itself() {
+fn a_plan_of_one_subtask_is_carried_out_by_its_task() {
     let desk = Desk::new(&[plan(&[subtask("all", 3)], &[])]);
     desk.approve();
-    desk.until(WHOLE, "merge_ready");
+    desk.until(PARENT, "merge_ready");
     assert_eq!(desk.children(), []);
     assert_eq!(desk.field("split"), json!(false));
     assert!(desk.harness.starts().contains(&"r1.2".to_owned()), "a worker did it");
@@ -188,7 +189,7 @@ fn faults() -> String {
 
 /// What a person blocks and lets go on comes by the same way again.
 #[test]
-fn a_whole_that_goes_on_makes_no_second_set_of_parts() {
+fn a_parent_that_resumes_creates_no_second_set_of_subtasks() {
     let desk = Desk::new(&[rate_limits()]);
     desk.approve();
     desk.driver.turn();
@@ -196,7 +197,7 @@ fn a_whole_that_goes_on_makes_no_second_set_of_parts() {
     desk.harness.ok(&["move", "t1", "blocked", "--set", "unblock_condition=wait"]);
     desk.harness.ok(&["unblock", "t1"]);
     desk.driver.turn();
-    assert_eq!((desk.state(WHOLE), desk.children().len()), ("in_progress".to_owned(), 3));
+    assert_eq!((desk.state(PARENT), desk.children().len()), ("in_progress".to_owned(), 3));
 }
 
 #[test]
@@ -206,27 +207,27 @@ fn parts_of_a_task_that_ends_end_with_it() {
     desk.approve();
     desk.driver.turn();
     desk.harness.ok(&["cancel", "t1", "out of scope"]);
-    desk.driver.turn_until("all parts are cancelled", |_| {
+    desk.driver.turn_until("all subtasks are cancelled", |_| {
         desk.children().iter().all(|(_, state, _)| state == "cancelled")
     });
-    assert_eq!(desk.state(WHOLE), "cancelled");
+    assert_eq!(desk.state(PARENT), "cancelled");
     desk.until_quiet();
 }
 
 /// It has no merge of its own that a person could tell it of.
 #[test]
-fn a_whole_is_not_done_before_its_parts_are() {
+fn a_parent_is_not_done_before_its_subtasks_are() {
     let desk = Desk::new(&[rate_limits()]);
     desk.approve();
     desk.driver.turn();
     desk.merge("limiter");
     desk.merge("docs");
     desk.until(desk.child("routes"), "merge_ready");
-    desk.until(WHOLE, "merge_ready");
+    desk.until(PARENT, "merge_ready");
     let said = desk.harness.run(&["move", "t1", "done", "--set", "merged=true"]);
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("done when each of its subtasks is merged"), "{said}");
-    assert_eq!(desk.state(WHOLE), "merge_ready");
+    assert_eq!(desk.state(PARENT), "merge_ready");
     desk.merge("routes");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
 }

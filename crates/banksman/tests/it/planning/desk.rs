@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::engine::driver::{Driver, Told};
 use crate::engine::harness::{Harness, state, state_of};
 
-/// The task that is planned; its first panel has the seats t2 and t3.
-pub(super) const WHOLE: TaskId = TaskId(1);
+/// The task that is planned; its first panel has the reviews t2 and t3.
+pub(super) const PARENT: TaskId = TaskId(1);
 
 /// One commit of its own, and an approval for whoever is asked for one.
 pub(super) const ANYBODY: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
@@ -52,7 +52,7 @@ pub(super) fn rate_limits() -> Value {
 }
 
 /// A task that is small enough as it is.
-pub(crate) fn one_piece() -> Value {
+pub(crate) fn one_subtask() -> Value {
     plan(&[subtask("all", 1)], &[])
 }
 
@@ -104,21 +104,21 @@ impl Desk {
 
     /// Turns until a person is asked about the plan, and approves it.
     pub(super) fn approve(&self) {
-        self.until(WHOLE, "waiting");
+        self.until(PARENT, "waiting");
         self.harness.ok(&["decisions", "approve", "t1"]);
     }
 
-    pub(super) fn whole(&self) -> Stored {
-        self.driver.store.detail(WHOLE).expect("the task").stored
+    pub(super) fn parent(&self) -> Stored {
+        self.driver.store.detail(PARENT).expect("the task").stored
     }
 
     pub(super) fn field(&self, name: &str) -> Value {
-        self.whole().task.fields.get(name).cloned().unwrap_or_default()
+        self.parent().task.fields.get(name).cloned().unwrap_or_default()
     }
 
-    /// The parts of the plan: which, how they stand, and what they wait for.
+    /// The subtasks of the plan: their names, their states, and what they wait for.
     pub(super) fn children(&self) -> Vec<(String, String, Vec<String>)> {
-        let children = self.driver.store.children(WHOLE).expect("parts");
+        let children = self.driver.store.children(PARENT).expect("subtasks");
         let planned = children.iter().filter(|child| child.task.fields.contains_key("subtask"));
         planned
             .map(|child| {
@@ -134,11 +134,11 @@ impl Desk {
         child.task.fields["subtask"].as_str().expect("a name").to_owned()
     }
 
-    /// The task that a part of the plan has become.
+    /// The task of a subtask of the plan.
     pub(super) fn child(&self, name: &str) -> TaskId {
-        let children = self.driver.store.children(WHOLE).expect("parts");
+        let children = self.driver.store.children(PARENT).expect("subtasks");
         let of_name = |child: &&Stored| child.task.fields.get("subtask") == Some(&json!(name));
-        children.iter().rev().find(of_name).expect("the part is there").task.id
+        children.iter().rev().find(of_name).expect("the subtask is there").task.id
     }
 
     pub(super) fn merge(&self, name: &str) {

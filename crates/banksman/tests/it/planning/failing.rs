@@ -1,13 +1,13 @@
 //! A subtask that fails or is cancelled is not finished: a person decides.
 
-use super::desk::{Desk, WHOLE, rate_limits};
+use super::desk::{Desk, PARENT, rate_limits};
 
 /// A desk whose limiter fails in its first run, because the agent brings no commit.
 fn with_a_failure() -> Desk {
     let desk = Desk::new(&[rate_limits()]);
     desk.harness.script("t4", "nothing-to-do there is no limiter\n");
     desk.approve();
-    desk.until(WHOLE, "blocked");
+    desk.until(PARENT, "blocked");
     desk
 }
 
@@ -24,7 +24,7 @@ fn a_failed_subtask_comes_back_as_a_decision_and_is_begun_again() {
     desk.merge("limiter");
     desk.merge("docs");
     desk.merge("routes");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(desk.children().len(), 3, "the same subtask was begun again");
     desk.harness.ok(&["check"]);
 }
@@ -34,8 +34,8 @@ fn a_person_who_takes_up_the_subtask_itself_has_answered() {
     let desk = with_a_failure();
     desk.harness.script("t4", "write work-t4 done\ncommit work\nsuccess it is written\n");
     desk.harness.ok(&["retry", "t4"]);
-    desk.driver.turn_until("the whole goes on", |_| desk.state(WHOLE) == "in_progress");
-    assert_eq!(desk.driver.store.detail(WHOLE).expect("it is there").decision, None);
+    desk.driver.turn_until("the parent goes on", |_| desk.state(PARENT) == "in_progress");
+    assert_eq!(desk.driver.store.detail(PARENT).expect("it is there").decision, None);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_person_may_go_on_without_it() {
     desk.harness.ok(&["decisions", "answer", "t1", "without"]);
     desk.merge("docs");
     desk.merge("routes");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(desk.state(desk.child("limiter")), "failed", "it is not called finished");
     assert_eq!(desk.field("left_out"), serde_json::json!(["t4"]));
 }
@@ -57,10 +57,10 @@ fn a_cancelled_subtask_is_not_finished_either() {
     desk.driver.turn();
     let id = desk.child("routes").to_string();
     desk.harness.ok(&["cancel", &id, "nobody wants it"]);
-    desk.until(WHOLE, "blocked");
+    desk.until(PARENT, "blocked");
     desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
     desk.driver.turn();
-    desk.until(WHOLE, "blocked");
+    desk.until(PARENT, "blocked");
     let condition = desk.field("unblock_condition");
     assert!(
         condition.as_str().is_some_and(|text| text.contains("cannot be begun again")),
@@ -69,5 +69,5 @@ fn a_cancelled_subtask_is_not_finished_either() {
     desk.harness.ok(&["decisions", "answer", "t1", "without"]);
     desk.merge("limiter");
     desk.merge("docs");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
 }

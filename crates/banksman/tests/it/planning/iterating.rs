@@ -4,7 +4,7 @@ use banksman_core::lifecycle::contract::Field;
 use banksman_core::time::Span;
 use serde_json::{Value, json};
 
-use super::desk::{Desk, WHOLE, answer, plan, rate_limits, subtask};
+use super::desk::{Desk, PARENT, answer, plan, rate_limits, subtask};
 
 const BLOCKS: &str = "answer {\"verdict\":\"BLOCK\",\"rationale\":\"no test\",\"concerns\":[],\"suggestions\":[]}\nsuccess looked\n";
 
@@ -12,10 +12,10 @@ const BLOCKS: &str = "answer {\"verdict\":\"BLOCK\",\"rationale\":\"no test\",\"
 fn ten_iterations_are_the_most_and_the_history_tells_of_each() {
     let desk = Desk::empty();
     desk.harness.script("t1", &answer(&plan(&[subtask("everything", 15)], &[])));
-    desk.until(WHOLE, "failed");
+    desk.until(PARENT, "failed");
     assert_eq!(desk.harness.starts().len(), 10);
     assert_eq!(desk.field("diagnostic"), "irreducible after 10 iterations");
-    let body = desk.whole().task.body;
+    let body = desk.parent().task.body;
     for version in 1..=10 {
         let line = format!(
             "- v{version}: 1 subtask; everything: it touches 15 files, more than the limit of 10"
@@ -30,9 +30,9 @@ fn a_planner_may_say_that_it_cannot_be_broken_down() {
     let mut hopeless = plan(&[subtask("everything", 15)], &[]);
     hopeless["irreducible"] = json!("the files form one macro");
     let desk = Desk::new(&[plan(&[subtask("everything", 15)], &[]), hopeless]);
-    desk.until(WHOLE, "failed");
+    desk.until(PARENT, "failed");
     assert_eq!(desk.field("diagnostic"), "irreducible: the files form one macro");
-    let body = desk.whole().task.body;
+    let body = desk.parent().task.body;
     assert!(
         body.contains("## Decomposition History\n\n- v1:") && body.contains("\n- v2:"),
         "{body}"
@@ -49,7 +49,7 @@ fn a_plan_that_is_changed_each_time_is_no_loop() {
     for panel in 1..=5 {
         desk.harness.script(&format!("t{}", 2 * panel + 1), BLOCKS);
     }
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     assert_eq!(
         (desk.field("plan_version"), desk.field("approval_type")),
         (json!(5), json!("escalated"))
@@ -64,7 +64,7 @@ fn the_same_plan_again_and_again_is_a_loop() {
     for panel in 1..=4 {
         desk.harness.script(&format!("t{}", 2 * panel + 1), BLOCKS);
     }
-    desk.until(WHOLE, "blocked");
+    desk.until(PARENT, "blocked");
     let told = desk.field("unblock_condition");
     let told = told.as_str().expect("a text");
     let expected = "Loop: moved back and forth between decomposing and consensus 3 times without new work and without a person.\n\
@@ -83,7 +83,7 @@ fn a_plan_in_a_circle_is_sent_back() {
         { "from": "routes", "to": "limiter", "kind": "blocks" },
     ]);
     let desk = Desk::new(&[circle, rate_limits()]);
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     let told = desk.prompt("r1.2");
     assert!(
         told.contains("these items depend on each other in a cycle, or depend on one that does: limiter, routes"),
@@ -97,7 +97,7 @@ fn a_plan_in_a_circle_is_sent_back() {
 fn nonsense_is_no_plan_however_often_it_is_said() {
     let desk = Desk::empty();
     desk.harness.script("t1", "answer {\"pr_sized\": true}\nsuccess all is small\n");
-    desk.until(WHOLE, "failed");
+    desk.until(PARENT, "failed");
     assert_eq!(desk.field("plan"), json!(null));
     assert_eq!(desk.children(), []);
 }
@@ -106,13 +106,13 @@ fn nonsense_is_no_plan_however_often_it_is_said() {
 fn changes_that_a_person_asks_for_lead_to_a_new_proposal() {
     let other = plan(&[subtask("limiter", 2), subtask("dashboard", 1)], &[]);
     let desk = Desk::new(&[rate_limits(), other]);
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
     desk.harness.ok(&["decisions", "changes", "t1", "no docs, but a dashboard"]);
-    desk.until(WHOLE, "decomposing");
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "decomposing");
+    desk.until(PARENT, "waiting");
     let told = desk.prompt("r1.2");
     assert!(told.contains("no docs, but a dashboard") && told.contains("| routes  |"), "{told}");
-    let body = desk.whole().task.body;
+    let body = desk.parent().task.body;
     assert!(
         body.contains("Proposal v2") && body.contains("dashboard") && !body.contains("routes"),
         "{body}"
@@ -129,10 +129,10 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
     let desk = Desk::empty();
     desk.harness.script("t1", "silent\n");
     desk.driver.turn_until("the planner is at work", |_| !desk.harness.starts().is_empty());
-    // Signs of life keep the single iteration going; the whole has its own bound.
+    // Signs of life keep the single iteration going; the parent has its own timeout.
     for _ in 0..13 {
         desk.driver.pass(Span(9 * 60_000 + 30_000));
-        let task = desk.whole().task;
+        let task = desk.parent().task;
         if let Some(run) = task.run() {
             desk.driver
                 .store
@@ -141,7 +141,7 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
         }
         desk.driver.turn();
     }
-    assert_eq!(desk.state(WHOLE), "blocked");
+    assert_eq!(desk.state(PARENT), "blocked");
     let decisions = desk.harness.json(&["decisions"]);
     assert_eq!(
         decisions["decisions"][0]["offers"],
@@ -149,7 +149,7 @@ fn a_breakdown_that_takes_too_long_comes_to_a_person() {
         "{decisions}"
     );
     desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
-    assert_eq!(desk.state(WHOLE), "decomposing");
+    assert_eq!(desk.state(PARENT), "decomposing");
 }
 
 /// A run that brings more than its task can hold has ended like any other: the engine goes on with
@@ -170,5 +170,5 @@ fn a_plan_that_its_task_has_no_room_for_is_told_and_holds_nobody_up() {
     let failed = desk.driver.store.task(id).expect("the task");
     let why = failed.text(Field::Diagnostic).expect("why");
     assert!(why.starts_with("the task cannot take its results: "), "{why}");
-    desk.until(WHOLE, "waiting");
+    desk.until(PARENT, "waiting");
 }

@@ -7,7 +7,7 @@ use std::fs;
 
 use banksman_core::ids::{RunId, TaskId};
 
-use super::desk::{ANYBODY, Desk, WHOLE, answer, plan, rate_limits, subtask};
+use super::desk::{ANYBODY, Desk, PARENT, answer, plan, rate_limits, subtask};
 use crate::engine::cutting::{kill_amid, kill_when};
 use crate::engine::harness::{state_of, tasks};
 use crate::engine::processes::wait_until;
@@ -117,7 +117,7 @@ struct Left {
     /// Each task by its title, how often there is one, and how it stands.
     tasks: BTreeMap<String, usize>,
     starts: Vec<String>,
-    /// How the whole has moved.
+    /// How the parent has moved.
     moves: Vec<String>,
     children: Vec<(String, String, Vec<String>)>,
     /// What was merged.
@@ -141,7 +141,7 @@ impl Left {
         };
         let mut starts: Vec<String> = desk.harness.starts().iter().map(title).collect();
         starts.sort();
-        let history = store.history(WHOLE, 0).expect("a history");
+        let history = store.history(PARENT, 0).expect("a history");
         let moves = history.iter().map(|entry| &entry.record);
         let verdicts = desk.field("verdicts");
         Self {
@@ -155,7 +155,7 @@ impl Left {
                 subjects.sort();
                 subjects
             },
-            body: desk.whole().task.body,
+            body: desk.parent().task.body,
             verdicts: verdicts.to_string(),
         }
     }
@@ -167,7 +167,7 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
     let until = |id: TaskId, state: &str| wait_until(state, || is_in(desk, id, state));
     kill(planning);
     let up = desk.harness.up();
-    until(WHOLE, "waiting");
+    until(PARENT, "waiting");
     assert_eq!(desk.children(), [], "nothing is made before a person has approved it");
     up.kill();
     desk.harness.ok(&["decisions", "approve", "t1"]);
@@ -182,9 +182,9 @@ fn lived(desk: &Desk, [planning, splitting, following]: [&[Moment]; 3]) -> Left 
     desk.harness.ok(&["decisions", "merge", "t5"]);
     kill(following);
     let up = desk.harness.up();
-    until(WHOLE, "merge_ready");
+    until(PARENT, "merge_ready");
     merge(TaskId(6));
-    until(WHOLE, "done");
+    until(PARENT, "done");
     wait_until("all is put away", || {
         desk.harness.jobs("here").is_empty() && desk.harness.worktrees().is_empty()
     });

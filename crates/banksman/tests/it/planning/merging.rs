@@ -8,7 +8,7 @@ use banksman_core::time::Span;
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::desk::{Desk, WHOLE, one_piece, plan, subtask};
+use super::desk::{Desk, PARENT, one_subtask, plan, subtask};
 use crate::daily::desk::{save, text, ticked};
 use crate::engine::processes::wait_until;
 
@@ -24,9 +24,9 @@ pub(super) fn reviewed() -> Desk {
 }
 
 fn reviewed_with(settings: &[(&str, &str)]) -> Desk {
-    let desk = Desk::with(settings, &[one_piece()]);
+    let desk = Desk::with(settings, &[one_subtask()]);
     desk.approve();
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     desk
 }
 
@@ -63,7 +63,7 @@ pub(super) fn refusal(desk: &Desk, args: &[&str]) -> String {
 fn merge_in_vain(desk: &Desk) -> String {
     let before = main(desk);
     desk.harness.ok(&["decisions", "merge", "t1"]);
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     assert_eq!(main(desk), before, "nothing moves");
     assert_eq!(desk.field("merged"), json!(null));
     desk.field("problem").as_str().expect("a reason").to_owned()
@@ -90,12 +90,12 @@ fn whoever_says_merge_has_it_merged() {
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     let told = format!("merging {branch}; `banksman why t1` shows the progress\n");
     assert!(said.contains(&told), "{said}");
-    assert_eq!(desk.state(WHOLE), APPROVED);
+    assert_eq!(desk.state(PARENT), APPROVED);
     assert_eq!(
         waiting_for(&desk),
         ["merge", &format!("it is found out whether {branch} is in its base")]
     );
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert!(desk.harness.git(&["show", "main:work-t1"]).starts_with("r1.2"));
     desk.harness.git(&["merge-base", "--is-ancestor", tip.trim(), "main"]);
     assert_eq!((desk.field("merged"), merges(&desk, "t1")), (json!(true), 1));
@@ -107,10 +107,10 @@ fn whoever_says_merge_has_it_merged() {
 /// Longer than anybody is waited for.
 const A_WEEK: Span = Span(7 * 86_400_000 + 1);
 
-/// Nobody says anything until the whole is so. What is typed afterwards is typed today.
+/// Nobody acts until the parent is in this state. What is typed afterwards is typed today.
 fn silent_until(desk: &Desk, state: &str) {
     desk.driver.pass(A_WEEK);
-    desk.until(WHOLE, state);
+    desk.until(PARENT, state);
     desk.driver.pass(Span(-A_WEEK.0));
 }
 
@@ -121,10 +121,10 @@ fn a_merge_that_nobody_answers_fails_and_a_retry_asks_about_the_same_commit() {
     silent_until(&desk, "failed");
     desk.until_quiet();
     desk.harness.ok(&["retry", "t1"]);
-    assert_eq!(desk.state(WHOLE), READY);
+    assert_eq!(desk.state(PARENT), READY);
     assert_eq!((desk.field("pr_url"), desk.field("pr_head")), (pull, head));
     desk.harness.ok(&["decisions", "merge", "t1"]);
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(merges(&desk, "t1"), 1);
     desk.harness.ok(&["check"]);
 }
@@ -133,7 +133,7 @@ fn a_merge_that_nobody_answers_fails_and_a_retry_asks_about_the_same_commit() {
 fn silence_about_a_subtask_comes_back_as_a_decision_and_nothing_is_done_twice() {
     let desk = Desk::new(&[plan(&[subtask("limiter", 1), subtask("docs", 1)], &[])]);
     desk.approve();
-    desk.driver.turn_until("its parts are made", |_| desk.children().len() == 2);
+    desk.driver.turn_until("its subtasks are made", |_| desk.children().len() == 2);
     let children = ["limiter", "docs"].map(|name| desk.child(name));
     for child in children {
         desk.until(child, READY);
@@ -147,7 +147,7 @@ fn silence_about_a_subtask_comes_back_as_a_decision_and_nothing_is_done_twice() 
         desk.until(child, READY);
         desk.merge(name);
     }
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(runs(), before, "nobody has worked again");
 }
 
@@ -173,7 +173,7 @@ fn without_anybody_at_work_a_pulse_merges() {
     assert_eq!([who, &why["next"]], ["a machine", "start agents: banksman up"], "{why}");
     wait_until("pulses have merged it", || {
         desk.harness.pulse();
-        desk.state(WHOLE) == "done"
+        desk.state(PARENT) == "done"
     });
     assert_eq!(merges(&desk, "t1"), 1);
 }
@@ -202,7 +202,7 @@ fn what_comes_during_the_merge_is_not_merged() {
     let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
     desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
     decide(&desk, "good");
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     let problem = desk.field("problem");
     assert_eq!(problem, json!(format!("`{branch}` is not what was reviewed any more")));
     assert_eq!(merges(&desk, "t1"), 0);
@@ -222,14 +222,14 @@ fn what_does_not_go_together_is_asked_about_with_its_paths() {
     let assignments = || desk.harness.ok(&["list", "--all"]).matches(" reviews ").count();
     let before = assignments();
     desk.harness.ok(&["decisions", "changes", "t1", "bring it up to date"]);
-    desk.until(WHOLE, "in_progress");
+    desk.until(PARENT, "in_progress");
     assert_eq!(assignments(), before, "no reviewer is asked whether a person is right");
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     assert!(desk.prompt("r1.3").contains("bring it up to date"));
     assert_eq!((desk.field("problem"), desk.field("objection")), (json!(null), json!(null)));
     assert!(assignments() > before, "what was changed is reviewed");
     desk.harness.ok(&["decisions", "merge", "t1"]);
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     desk.until_quiet();
 }
 
@@ -241,7 +241,7 @@ fn what_does_not_pass_on_the_result_is_told_with_its_last_words() {
     assert!(problem.contains("failed on the result: bad: two tests fail"), "{problem}");
     decide(&desk, "good");
     desk.harness.ok(&["decisions", "merge", "t1"]);
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn an_answer_that_is_refused_merges_nothing() {
     refusal(&desk, &["decisions", "merge", "t1", "--seen", "2"]);
     refusal(&desk, &["decisions", "merge", "t1", "--as", "worker:w1"]);
     desk.driver.turn();
-    assert_eq!((desk.state(WHOLE), main(&desk)), (READY.into(), before));
+    assert_eq!((desk.state(PARENT), main(&desk)), (READY.into(), before));
 }
 
 #[test]
@@ -262,27 +262,27 @@ fn a_merge_whose_keeper_is_killed_is_done_once() {
     let keeper = desk.harness.only_keeper();
     keeper.kill();
     decide(&desk, "good");
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(merges(&desk, "t1"), 1);
     desk.until_quiet();
 }
 
-/// A part that is being merged is past its review, and what its whole comes to does not tear it
+/// A subtask that is being merged is past its review, and what its parent comes to does not tear it
 /// away from the merge.
 #[test]
-fn the_end_of_the_whole_waits_for_a_part_that_is_being_merged() {
+fn the_end_of_the_parent_waits_for_a_subtask_that_is_being_merged() {
     for (word, end) in [("good", "done"), ("bad", "cancelled")] {
         let settings = [("verify.commands", &*json!([PATIENT]).to_string())];
         let desk = Desk::with(&settings, &[plan(&[subtask("a", 1), subtask("b", 1)], &[])]);
         desk.approve();
-        desk.until(WHOLE, READY);
+        desk.until(PARENT, READY);
         let (a, b) = (desk.child("a"), desk.child("b"));
         desk.harness.ok(&["decisions", "merge", &a.to_string()]);
         until_checked(&desk);
         desk.harness.ok(&["decisions", "changes", &b.to_string(), "look again"]);
-        desk.until(WHOLE, "review");
+        desk.until(PARENT, "review");
         desk.until(b, READY);
-        desk.until(WHOLE, READY);
+        desk.until(PARENT, READY);
         assert_eq!(desk.state(a), MERGING);
         assert_eq!(desk.field("children_waiting"), json!(2));
         desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=out of scope"]);
@@ -310,7 +310,7 @@ fn a_ticked_box_merges() {
     let desk = reviewed();
     let path = tick(&desk);
     let up = desk.harness.up();
-    wait_until("it is done", || desk.state(WHOLE) == "done");
+    wait_until("it is done", || desk.state(PARENT) == "done");
     wait_until("the note says so", || text(&path).contains("merged at"));
     up.stop();
     assert_eq!(merges(&desk, "t1"), 1);
@@ -329,7 +329,7 @@ fn a_ticked_box_that_cannot_be_merged_is_asked_about_again() {
     });
     wait_until("the note says why", || text(&path).contains("it conflicts in work-t1"));
     up.stop();
-    assert_eq!((desk.state(WHOLE), merges(&desk, "t1")), (READY.to_owned(), 0));
+    assert_eq!((desk.state(PARENT), merges(&desk, "t1")), (READY.to_owned(), 0));
     let note = text(&path);
     let (before, after) = note.split_once("### Escalated").expect("it needs a look");
     assert!(!before.contains("it conflicts") && after.contains("- [ ] Merge"), "{note}");

@@ -1,5 +1,5 @@
 //! Plans, with the real engine, real keepers and scripted agents: iterations, the proposal that a
-//! person approves, the subtasks that come of it, and what becomes of the whole when one of them
+//! person approves, the subtasks that come of it, and what becomes of the parent when one of them
 //! fails.
 
 mod advising;

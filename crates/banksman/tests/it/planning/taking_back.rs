@@ -9,7 +9,7 @@ use banksman::exec::site::{JobStatus, Site, SiteError};
 use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
-use super::desk::{Desk, WHOLE};
+use super::desk::{Desk, PARENT};
 use super::merging::{
     APPROVED, READY, branch, decide, held, main, refusal, reviewed, until_checked, waiting_for,
 };
@@ -27,11 +27,11 @@ fn a_yes_that_nobody_has_taken_up_is_taken_back_at_once() {
     let said = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.contains("decisions undo"), "{said}");
     desk.harness.ok(&["decisions", "undo"]);
-    assert_eq!(desk.state(WHOLE), READY);
+    assert_eq!(desk.state(PARENT), READY);
     desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
     desk.until_quiet();
-    assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
+    assert_eq!((desk.state(PARENT), main(&desk)), ("cancelled".into(), before));
 }
 
 /// The look that comes before a merge moves nothing, so its end does not either when somebody was
@@ -43,10 +43,10 @@ fn a_yes_is_taken_back_while_a_machine_looks() {
     desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.driver.turn();
     let looks = desk.harness.jobs("here").iter().any(|job| job.starts_with("a1."));
-    assert_eq!((looks, desk.state(WHOLE)), (true, APPROVED.into()));
+    assert_eq!((looks, desk.state(PARENT)), (true, APPROVED.into()));
     desk.harness.ok(&["move", "t1", "cancelled", "--set", "reason=not now"]);
     desk.until_quiet();
-    assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
+    assert_eq!((desk.state(PARENT), main(&desk)), ("cancelled".into(), before));
 }
 
 /// The merge is ended before anybody can cancel, and then it is asked again.
@@ -71,12 +71,12 @@ fn a_merge_that_is_under_way_is_ended_before_it_can_be_cancelled() {
     assert_eq!(waiting_for(&desk), ["merge", words.as_str()]);
     let refused = refusal(&desk, &["move", "t1", "cancelled", "--set", "reason=no"]);
     assert!(refused.contains("there is no way from merge_ready(taking_back)"), "{refused}");
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     assert!(!keeper.is_alive(), "nobody merges any more");
     desk.harness.ok(&["decisions", "cancel", "t1", "not now"]);
     decide(&desk, "good");
     desk.until_quiet();
-    assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
+    assert_eq!((desk.state(PARENT), main(&desk)), ("cancelled".into(), before));
 }
 
 /// What has landed is found, although whoever merged it could not say so any more.
@@ -88,7 +88,7 @@ fn a_merge_that_was_quicker_than_whoever_takes_it_back_is_done() {
     desk.harness.ok(&["move", "t1", "taking_back"]);
     let branch = branch(&desk);
     desk.harness.git(&["merge", "-q", "--no-ff", "-m", "by hand\n\nTask: t1", &branch]);
-    desk.until(WHOLE, "done");
+    desk.until(PARENT, "done");
     assert_eq!(desk.field("merged"), json!(true));
     let refused = refusal(&desk, &["move", "t1", "cancelled", "--set", "reason=no"]);
     assert!(refused.contains("t1 is done and cannot change"), "{refused}");
@@ -105,12 +105,12 @@ fn a_yes_is_taken_back_although_up_is_killed() {
     desk.harness.ok(&["move", "t1", "taking_back"]);
     let to_ready = "UPDATE ON tasks WHEN NEW.id = 1 AND NEW.state = 'merge_ready'";
     kill_amid(&desk.harness, &desk.driver.store, to_ready, || desk.harness.up());
-    assert_eq!(desk.state(WHOLE), TAKING_BACK);
-    desk.until(WHOLE, READY);
+    assert_eq!(desk.state(PARENT), TAKING_BACK);
+    desk.until(PARENT, READY);
     desk.harness.ok(&["decisions", "cancel", "t1", "not now"]);
     decide(&desk, "good");
     desk.until_quiet();
-    assert_eq!((desk.state(WHOLE), main(&desk)), ("cancelled".into(), before));
+    assert_eq!((desk.state(PARENT), main(&desk)), ("cancelled".into(), before));
 }
 
 /// The site of a machine on which somebody takes the yes back in the very moment in which its merge
@@ -167,8 +167,8 @@ fn a_merge_does_not_begin_when_its_yes_was_just_taken_back() {
         begun.extend(pulse.started.into_iter().map(|(job, _)| job));
         site.has_come.get()
     });
-    let state = desk.state(WHOLE);
+    let state = desk.state(PARENT);
     assert_eq!((begun.len(), state.as_str()), (1, TAKING_BACK), "only the look: {begun:?}");
-    desk.until(WHOLE, READY);
+    desk.until(PARENT, READY);
     assert_eq!(main(&desk), before);
 }

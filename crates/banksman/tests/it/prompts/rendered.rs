@@ -60,11 +60,11 @@ fn a_task_and_its_next_attempt() {
 }
 
 #[test]
-fn the_seats_of_a_panel_and_what_a_reviewer_would_be_told() {
+fn the_reviews_of_a_panel_and_what_a_reviewer_would_be_told() {
     let harness = Harness::new(&[("limits.agents", "8")]);
     harness.script(
         "t1",
-        &format!("answer {}\nsuccess the plan is ready\n", crate::planning::desk::one_piece()),
+        &format!("answer {}\nsuccess the plan is ready\n", crate::planning::desk::one_subtask()),
     );
     harness.script("any", APPROVES);
     harness.ok(&["pause"]);

@@ -124,15 +124,15 @@ impl Life {
             let fields = &entry.record.fields;
             let text = serde_json::to_string(fields).expect("it is JSON");
             for run in marks(&text).filter(|run| !read.told.contains(run)).collect::<Vec<_>>() {
-                // What a reviewer said comes by way of its own seat, whose history is held to the
+                // What a reviewer said comes from its own review, whose history is held to the
                 // same rule.
-                let is_of_a_seat = run.task != stored.task.id
+                let is_of_a_review = run.task != stored.task.id
                     && self
                         .ledger
                         .store
                         .task(run.task)
-                        .is_ok_and(|seat| seat.task.parent == Some(stored.task.id));
-                if read.holder != Some(run) && !is_of_a_seat {
+                        .is_ok_and(|review| review.task.parent == Some(stored.task.id));
+                if read.holder != Some(run) && !is_of_a_review {
                     found.push(format!("record {} has words of {run} without a lease", entry.seq));
                 }
                 read.told.insert(run);

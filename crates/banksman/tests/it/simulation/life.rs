@@ -272,7 +272,7 @@ impl Life {
         if !live.is_empty() && chance.percent(40) {
             return *chance.pick(&live);
         }
-        // Parts of a plan are tasks as any other; who sits on a panel is left alone.
+        // Subtasks of a plan are tasks like any other; reviewers of a panel are left alone.
         let all = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let all = all.iter().map(|(stored, _)| stored);
         let all: Vec<&Stored> = all.filter(|stored| stored.lifecycle.id != "review").collect();

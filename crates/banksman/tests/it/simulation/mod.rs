@@ -33,8 +33,9 @@ use site::How;
 const SEEDS: u64 = 120;
 /// Tests that share them.
 const PARTS: usize = 10;
-/// Seeds whose lives together have shown all that is expected. When the simulation changes they may no longer do so: then
-/// the others are tried as well, and this list should be chosen anew from what the test prints.
+/// Seeds whose lives together have shown all that is expected. When the simulation changes they may
+/// no longer do so: then the others are tried as well, and this list should be chosen anew from
+/// what the test prints.
 const TELLING: [u64; 4] = [17, 20, 21, 32];
 /// Rows of one pulse before which a write fails.
 const WRITES: u32 = 24;
@@ -58,10 +59,10 @@ const EXPECTED: [&str; 17] = [
     "a merge that was taken back",
     "a merge that was there",
     "a merge without a receipt",
-    "a plan in parts",
-    "a part that was given up",
-    "a person who is asked about parts",
-    "a whole whose parts are done",
+    "a plan with subtasks",
+    "a subtask that was given up",
+    "a person who is asked about subtasks",
+    "a parent whose subtasks are done",
 ];
 /// Lines of a trace that are shown of a life that went wrong.
 const SHOWN: usize = 120;
@@ -165,7 +166,8 @@ fn the_lives_are_not_too_tame() {
     panic!("these lives are too tame, without {missing:?}");
 }
 
-/// One share of the faults of a small life: one at every call and at every written row of every pulse, each in turn.
+/// One share of the faults of a small life: one at every call and at every written row of every
+/// pulse, each in turn.
 fn sweep(nth: usize, share: usize) {
     let life = (5..50).filter_map(disturbed).nth(nth);
     let life = life.expect("there are enough lives in which something happens");

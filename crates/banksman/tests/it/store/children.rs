@@ -1,4 +1,4 @@
-//! Tasks that are part of another one: made together, counted, moved together, and taken back after
+//! Children of a task: added together, counted, moved together, and taken back after
 //! they were done.
 
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use super::on_both;
 use super::world::World;
 
 on_both!(
-    the_progress_of_parts_is_that_of_their_whole,
-    parts_are_made_together_or_not_at_all,
-    the_same_keys_make_the_same_parts,
-    parts_are_counted_by_how_they_stand,
-    only_parts_that_have_changed_are_read_again,
+    the_progress_of_children_is_that_of_their_parent,
+    children_are_added_together_or_not_at_all,
+    the_same_keys_add_the_same_children,
+    children_are_counted_by_outcome,
+    only_changed_children_are_read_again,
     what_is_taken_back_holds_up_those_after_it_again,
     several_are_moved_at_once_and_a_refusal_harms_nobody,
     a_queue_that_waits_for_no_worker_goes_on_by_itself,
-    nobody_waits_for_a_part_that_is_left_out,
+    nobody_waits_for_a_child_that_is_left_out,
 );
 
 const LIFECYCLE: &str = "
@@ -66,10 +66,10 @@ fn child(title: &str, parent: Option<usize>, after: &[usize]) -> NewChild {
     NewChild { add, parent, after: after.iter().map(|at| (*at, Edge::Blocks)).collect() }
 }
 
-/// A whole, and three parts in a row.
+/// A parent, and three children in a row.
 fn chain(store: &Store) -> [TaskId; 4] {
     let children = [
-        child("whole", None, &[]),
+        child("parent", None, &[]),
         child("a", Some(0), &[]),
         child("b", Some(0), &[1]),
         child("c", Some(0), &[2]),
@@ -100,7 +100,7 @@ fn stands(store: &Store, id: TaskId) -> (String, i64, bool) {
     (state, stored.task.open_needs, stored.task.rank(&stored.lifecycle).is_some())
 }
 
-fn the_progress_of_parts_is_that_of_their_whole(world: &World) {
+fn the_progress_of_children_is_that_of_their_parent(world: &World) {
     let store = world.open();
     let [parent, a, b, _] = chain(&store);
     let [other, ..] = chain(&store);
@@ -117,7 +117,7 @@ fn the_progress_of_parts_is_that_of_their_whole(world: &World) {
     assert_eq!(store.progress(&[]).unwrap(), BTreeMap::new());
 }
 
-fn parts_are_made_together_or_not_at_all(world: &World) {
+fn children_are_added_together_or_not_at_all(world: &World) {
     let store = world.open();
     let [parent, a, b, _] = chain(&store);
     assert_eq!(store.task(a).unwrap().task.parent, Some(parent));
@@ -132,14 +132,15 @@ fn parts_are_made_together_or_not_at_all(world: &World) {
     assert_eq!(all.len(), 4, "something of what was refused is there");
 }
 
-fn the_same_keys_make_the_same_parts(world: &World) {
+fn the_same_keys_add_the_same_children(world: &World) {
     let store = world.open();
     let keyed = |name: &str, parent, after: &[usize]| {
         let mut child = child(name, parent, after);
         child.add.key = Some(IdempotencyKey::new(&format!("run-1-{name}"), name));
         child
     };
-    let children = [keyed("whole", None, &[]), keyed("a", Some(0), &[]), keyed("b", Some(0), &[1])];
+    let children =
+        [keyed("parent", None, &[]), keyed("a", Some(0), &[]), keyed("b", Some(0), &[1])];
     let ids = |store: &Store| -> Vec<TaskId> {
         let added = store.add_children(&children, NOON).expect("they are added");
         added.iter().map(|applied| applied.stored.task.id).collect()
@@ -150,11 +151,11 @@ fn the_same_keys_make_the_same_parts(world: &World) {
     assert_eq!(store.count_children(first[0]).unwrap().all, 2);
 }
 
-fn nobody_waits_for_a_part_that_is_left_out(world: &World) {
+fn nobody_waits_for_a_child_that_is_left_out(world: &World) {
     let store = world.open();
     let stranger = child("somebody else's", None, &[1]);
     let children =
-        [child("whole", None, &[]), child("a", Some(0), &[]), child("b", Some(0), &[1]), stranger];
+        [child("parent", None, &[]), child("a", Some(0), &[]), child("b", Some(0), &[1]), stranger];
     let added = store.add_children(&children, NOON).expect("they are added");
     let [_, a, b, stranger] = [0, 1, 2, 3].map(|at| added[at].stored.task.id);
     let open = |id: TaskId| store.task(id).expect("it is there").task.open_needs;
@@ -166,7 +167,7 @@ fn nobody_waits_for_a_part_that_is_left_out(world: &World) {
     assert_eq!(store.needs(b).unwrap()[0].edge, Edge::Informs);
 }
 
-fn parts_are_counted_by_how_they_stand(world: &World) {
+fn children_are_counted_by_outcome(world: &World) {
     let store = world.open();
     let [parent, a, b, c] = chain(&store);
     let counts = || store.count_children(parent).unwrap();
@@ -184,7 +185,7 @@ fn parts_are_counted_by_how_they_stand(world: &World) {
     );
 }
 
-fn only_parts_that_have_changed_are_read_again(world: &World) {
+fn only_changed_children_are_read_again(world: &World) {
     let store = world.open();
     let [parent, a, b, c] = chain(&store);
     let mut known = BTreeMap::new();
@@ -239,7 +240,7 @@ fn a_queue_that_waits_for_no_worker_goes_on_by_itself(world: &World) {
     let store = world.open();
     let mut by_hand = child("by hand", Some(0), &[1]);
     by_hand.add.new.fields.insert("by_hand".to_owned(), true.into());
-    let children = [child("whole", None, &[]), child("a", Some(0), &[]), by_hand];
+    let children = [child("parent", None, &[]), child("a", Some(0), &[]), by_hand];
     let added = store.add_children(&children, NOON).unwrap();
     let (a, by_hand) = (added[1].stored.task.id, added[2].stored.task.id);
     assert_eq!(stands(&store, by_hand), ("open".to_owned(), 1, false));

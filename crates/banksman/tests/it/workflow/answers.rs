@@ -121,9 +121,9 @@ fn a_reviewer_answers_by_its_verdict_and_by_no_file() {
     bench.until("the reviewer has left a file", taken);
     assert_eq!(bench.state("A"), "gate(auto)");
     let assignments: Vec<Stored> = tasks(&bench.driver.store);
-    let seat = assignments.iter().find(|task| task.lifecycle.id == "review").expect("a seat");
+    let review = assignments.iter().find(|task| task.lifecycle.id == "review").expect("a review");
     let refused = refused(&bench, "A").concat();
-    assert!(refused.contains(&format!("r{}.1", seat.task.id.0)), "{refused}");
+    assert!(refused.contains(&format!("r{}.1", review.task.id.0)), "{refused}");
     bench.go("G.1");
     bench.until_over("complete");
     assert_eq!(bench.starts(), ["A.1", "G.1", "A.2", "G.2", "B.1"]);

@@ -212,14 +212,14 @@ fn a_reviewer_whose_step_starts_again_is_withdrawn() {
     assert!(!bench.prompt("B.2").contains("nobody asked"));
 }
 
-/// A seat that a person takes away is no verdict, and nobody waits for one.
+/// A review that a person closes is no verdict, and nobody waits for one.
 #[test]
 fn a_review_that_a_person_withdraws_is_the_persons_to_decide() {
     let bench = Bench::new(DIAMOND);
     bench.script("G", &format!("{WAIT}{}", verdict("APPROVE", "")));
     bench.until_started("G.1");
-    let seat = bench.run_of("G.1").replace('r', "t");
-    bench.harness.ok(&["move", seat.split('.').next().expect("a task"), "--on", "close"]);
+    let review = bench.run_of("G.1").replace('r', "t");
+    bench.harness.ok(&["move", review.split('.').next().expect("a task"), "--on", "close"]);
     bench.until_state("D", "gate(human)");
     assert!(bench.diagnostic("D").contains("no verdict"), "{}", bench.diagnostic("D"));
     bench.says(&["D", "pass"]);
@@ -238,7 +238,7 @@ steps:
     bench.holds("A.1");
     bench.until_started("A.1");
     bench.says(&["A", "abort", "--note", "the tool is broken"]);
-    bench.until("it waits", |bench| bench.whole() == "waiting");
+    bench.until("it waits", |bench| bench.workflow_state() == "waiting");
     bench.until("the agent is ended", |bench| !bench.is_at_work("A.1"));
     bench.settle();
     assert_eq!(bench.states(), ["A given_up", "B pending"]);
@@ -290,12 +290,12 @@ fn a_step_that_nobody_has_begun_can_be_left_out() {
     bench.until_started("A.1");
     bench.says(&["D", "abort", "--note", "not needed"]);
     bench.says(&["C", "abort", "--note", "not needed"]);
-    bench.until("it waits", |bench| bench.whole() == "waiting");
+    bench.until("it waits", |bench| bench.workflow_state() == "waiting");
     bench.says(&["C", "skip"]);
     bench.go("A.1");
     bench.until_state("A", "passed");
     bench.settle();
-    assert_eq!(bench.whole(), "waiting", "one is still given up");
+    assert_eq!(bench.workflow_state(), "waiting", "one is still given up");
     assert_eq!(bench.states(), ["A passed", "B pending", "C passed", "D given_up"]);
     bench.says(&["D", "skip"]);
     bench.until_over("complete");

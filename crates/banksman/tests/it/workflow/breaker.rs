@@ -25,7 +25,7 @@ gates:
 }
 
 fn until_it_asks(bench: &Bench, problem: &str) {
-    let told = bench.until("it waits", |bench| bench.whole() == "waiting");
+    let told = bench.until("it waits", |bench| bench.workflow_state() == "waiting");
     let is_told = |text: &&String| text.starts_with("t1 is waiting: ");
     let notice = told.notices.iter().rfind(is_told).unwrap_or_else(|| panic!("{told:?}"));
     assert!(bench.driver.store.last_decision(TaskId(1)).expect("readable").is_some(), "{notice}");
@@ -56,7 +56,7 @@ fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
     );
     bench.parent_says("resume", &[]);
     bench.until_started("A.3");
-    assert_eq!(bench.whole(), "running", "it does not trip again at once");
+    assert_eq!(bench.workflow_state(), "running", "it does not trip again at once");
     until_it_asks(&bench, "its gates have failed 4 times");
     bench.settle();
     assert!(!bench.has_started("A.5"));
@@ -93,7 +93,7 @@ fn time_trips_it_and_begins_anew() {
     bench.until_state("B", "passed");
     bench.driver.pass(Span(119 * 60_000));
     bench.settle_but_running();
-    assert_eq!(bench.whole(), "running");
+    assert_eq!(bench.workflow_state(), "running");
     bench.driver.pass(Span(2 * 60_000));
     until_it_asks(&bench, "the time limit is reached");
     bench.go("A.1");
@@ -123,7 +123,7 @@ fn what_a_person_has_seen_is_forgiven_whatever_was_asked() {
     bench.until_started("B.1");
     bench.until_started("G.1");
     bench.says(&["B", "abort", "--note", "the tool is broken"]);
-    bench.until("it waits", |bench| bench.whole() == "waiting");
+    bench.until("it waits", |bench| bench.workflow_state() == "waiting");
     bench.until("the failure is on record", |bench| bench.feedback().len() == 1);
     bench.settle();
     bench.parent_says("resume", &[]);

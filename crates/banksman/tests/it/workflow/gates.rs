@@ -70,7 +70,7 @@ fn failures_are_numbered_through_although_up_is_killed_between() {
         bench.go(&attempt);
         up = bench.up();
     }
-    wait_until("it is complete", || bench.whole() == "complete" && bench.is_put_away());
+    wait_until("it is complete", || bench.workflow_state() == "complete" && bench.is_put_away());
     up.stop();
     bench.assert_clean();
     let files = bench.feedback();

@@ -103,7 +103,7 @@ fn completed() -> Left {
 }
 
 fn cut_off(bench: &Bench, end: &str) -> Left {
-    let is_over = || bench.whole() == end && bench.is_put_away();
+    let is_over = || bench.workflow_state() == end && bench.is_put_away();
     let cuts = cut_every_turn_off(&bench.driver, &bench.harness, is_over);
     bench.assert_clean();
     assert!(cuts > 30, "it was cut off {cuts} times only");
@@ -135,7 +135,7 @@ fn panel_ends_the_same(harness: Harness) {
 }
 
 #[test]
-fn a_panel_whose_every_turn_is_cut_off_ends_the_same_and_has_no_seat_twice() {
+fn a_panel_whose_every_turn_is_cut_off_ends_the_same_and_has_no_review_twice() {
     panel_ends_the_same(Harness::new(&[]));
 }
 
@@ -152,7 +152,7 @@ fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
         &|| !bench.feedback().is_empty(),
         &|| bench.has_started("A.2"),
         &|| bench.has_started("H.1"),
-        &|| bench.whole() == "merging",
+        &|| bench.workflow_state() == "merging",
     ];
     for moment in moments {
         let up = bench.up();
@@ -160,7 +160,7 @@ fn a_workflow_whose_up_is_killed_again_and_again_ends_the_same() {
         up.kill();
     }
     let up = bench.up();
-    wait_until("it is over", || bench.whole() == "complete" && bench.is_put_away());
+    wait_until("it is over", || bench.workflow_state() == "complete" && bench.is_put_away());
     // What a killed `up` was about to tell is left alone until its hold is over, and the workflow
     // does not wait for that.
     wait_until("every line is told", || bench.log().len() >= expected.log.len());

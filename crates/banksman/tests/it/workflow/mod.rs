@@ -160,7 +160,7 @@ impl Bench {
     /// Until the workflow is over and everything is put away.
     pub(crate) fn until_over(&self, state: &str) -> Told {
         let told = self.until(&format!("it is {state}"), |bench| {
-            bench.whole() == state && bench.is_put_away()
+            bench.workflow_state() == state && bench.is_put_away()
         });
         self.assert_clean();
         told
@@ -233,13 +233,13 @@ impl Bench {
     }
 
     /// The state of the workflow itself.
-    pub(crate) fn whole(&self) -> String {
+    pub(crate) fn workflow_state(&self) -> String {
         state_of(&self.driver.store.task(TaskId(1)).expect("a workflow")).to_owned()
     }
 
     pub(crate) fn problem(&self) -> String {
-        let whole = self.driver.store.task(TaskId(1)).expect("a workflow");
-        field(&whole, "problem")
+        let parent = self.driver.store.task(TaskId(1)).expect("a workflow");
+        field(&parent, "problem")
     }
 
     pub(crate) fn step(&self, id: &str) -> Stored {
@@ -306,7 +306,7 @@ impl Bench {
         let mut assignments: Vec<Stored> = tasks(&self.driver.store);
         assignments.retain(|stored| stored.lifecycle.id == "review");
         assignments.sort_by_key(|stored| stored.task.id);
-        assignments.iter().map(|seat| state_of(seat).to_owned()).collect()
+        assignments.iter().map(|review| state_of(review).to_owned()).collect()
     }
 
     /// The run of an attempt that was started.

@@ -51,8 +51,8 @@ fn harness_on(database: &Database) -> Harness {
 }
 
 fn steps(harness: &Harness) -> BTreeMap<String, Stored> {
-    let parts = harness.open().children(TaskId(1)).expect("steps");
-    parts.into_iter().map(|part| (field(&part, "step"), part)).collect()
+    let steps = harness.open().children(TaskId(1)).expect("steps");
+    steps.into_iter().map(|step| (field(&step, "step"), step)).collect()
 }
 
 mod needs_postgres {
@@ -69,8 +69,8 @@ mod needs_postgres {
         assert_eq!(lost.len(), 2, "{lost:?}");
         pull_the_plug(&harness, "b", b);
         fs::write(harness.path("go"), "").expect("written");
-        let whole = || state_of(&harness.open().task(TaskId(1)).expect("a workflow")).to_owned();
-        wait_until("the workflow is over", || whole() == "complete");
+        let state = || state_of(&harness.open().task(TaskId(1)).expect("a workflow")).to_owned();
+        wait_until("the workflow is over", || state() == "complete");
         let are_closed = || steps(&harness).values().all(|step| state_of(step) == "complete");
         wait_until("every step is closed", are_closed);
         wait_until("a has put everything away", || harness.jobs("a").is_empty());

@@ -19,13 +19,18 @@ fn reply(word: &str, why: &str) -> String {
     format!("answer {}\nsuccess looked\n", json!({ "response": word, "rationale": why }))
 }
 
-/// The seats of all gates: who, in which round, and how it ended.
+/// The reviews of all gates: who, in which round, and how it ended.
 fn assignments(bench: &Bench) -> Vec<String> {
     let mut assignments: Vec<Stored> = tasks(&bench.driver.store);
     assignments.retain(|stored| stored.lifecycle.id == "review");
     assignments.sort_by_key(|stored| stored.task.id);
-    let line = |seat: &Stored| {
-        format!("{} {} {}", field(seat, "reviewer"), seat.task.fields["round"], state_of(seat))
+    let line = |review: &Stored| {
+        format!(
+            "{} {} {}",
+            field(review, "reviewer"),
+            review.task.fields["round"],
+            state_of(review)
+        )
     };
     assignments.iter().map(line).collect()
 }
@@ -199,7 +204,7 @@ fn a_person_who_answers_first_sends_the_reviewers_home() {
     assert!(bench.feedback().is_empty());
 }
 
-/// The real thing at the moments of a panel: seats made, a verdict given, the debate begun.
+/// The real thing at the moments of a panel: reviews created, a verdict given, the debate begun.
 #[test]
 fn a_panel_whose_up_is_killed_again_and_again_ends_the_same() {
     let play = |bench: &Bench| {
@@ -211,7 +216,7 @@ fn a_panel_whose_up_is_killed_again_and_again_ends_the_same() {
     play(&bench);
     let answered = |who: &str| assignments(&bench).contains(&format!("{who} answered"));
     let moments: [(&str, &dyn Fn() -> bool); 5] = [
-        ("the seats are made", &|| assignments(&bench).len() == 2),
+        ("the reviews are created", &|| assignments(&bench).len() == 2),
         ("both read", &|| bench.has_started("G-critic.1") && bench.has_started("G-security.1")),
         ("one has spoken", &|| answered("critic 0")),
         ("the debate has begun", &|| {
@@ -229,11 +234,11 @@ fn a_panel_whose_up_is_killed_again_and_again_ends_the_same() {
         up.kill();
     }
     let up = bench.up();
-    wait_until("it is over", || bench.whole() == "complete" && bench.is_put_away());
+    wait_until("it is over", || bench.workflow_state() == "complete" && bench.is_put_away());
     up.stop();
     bench.assert_clean();
     let all = ["critic 0 answered", "security 0 answered", "critic 1 answered"];
-    assert_eq!(assignments(&bench), all, "no seat is made twice");
+    assert_eq!(assignments(&bench), all, "no review is created twice");
     assert_eq!(verdicts(&bench, "A"), ["critic WITHDRAWN", "security APPROVE"]);
     let mut starts = bench.starts();
     starts.sort();

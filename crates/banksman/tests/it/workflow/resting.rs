@@ -28,7 +28,7 @@ fn at_rest() -> Bench {
     bench.until_started("A.1");
     bench.until_state("B", "interactive");
     bench.says(&["B", "abort", "--note", "not now"]);
-    bench.until("it waits for a person", |bench| bench.whole() == "waiting");
+    bench.until("it waits for a person", |bench| bench.workflow_state() == "waiting");
     bench.go("A.1");
     bench.until_state("A", "gate(auto)");
     bench.settle();
@@ -112,7 +112,7 @@ fn a_gate_that_nobody_answers_is_given_up_and_asked_about_again_without_new_work
     let inbox = bench.harness.ok(&["decisions", "--json"]);
     assert_eq!(inbox.matches("\"deadline\": null").count(), 0, "{inbox}");
     bench.driver.pass(minutes(7 * 24 * 60 + 1));
-    bench.until("it waits for a person", |bench| bench.whole() == "waiting");
+    bench.until("it waits for a person", |bench| bench.workflow_state() == "waiting");
     assert_eq!((bench.state("A").as_str(), bench.state("B").as_str()), ("given_up", "given_up"));
     bench.parent_says("resume", &[]);
     bench.until_state("A", "gate(human)");

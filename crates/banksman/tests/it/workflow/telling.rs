@@ -20,9 +20,9 @@ fn status_says_what_the_reviewers_do() {
     bench.until("the reviewer rests", |bench| {
         bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0]["doing"] == "resting"
     });
-    let seat = bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0].clone();
-    assert_eq!((&seat["reviewer"], &seat["run"]), (&json!("critic"), &json!(null)), "{seat}");
-    let missed = seat["missed"].as_str().expect("why it is asked again");
+    let review = bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0].clone();
+    assert_eq!((&review["reviewer"], &review["run"]), (&json!("critic"), &json!(null)), "{review}");
+    let missed = review["missed"].as_str().expect("why it is asked again");
     let status = bench.harness.ok(&["workflow", "status"]);
     let row = status.lines().find(|line| line.contains("gate(auto)")).expect("the step");
     assert!(row.contains("critic will be asked again "), "{status}");

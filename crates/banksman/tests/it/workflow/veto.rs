@@ -50,7 +50,7 @@ fn without_a_word_it_goes_on_after_the_window() {
 fn up_wakes_when_the_window_is_over() {
     let bench = Bench::new(&spec("1s"));
     let up = bench.up();
-    wait_until("it is complete", || bench.whole() == "complete" && bench.is_put_away());
+    wait_until("it is complete", || bench.workflow_state() == "complete" && bench.is_put_away());
     up.stop();
     bench.assert_clean();
     assert_eq!(bench.logged("gate(veto) -> passed on unopposed by system"), 1);

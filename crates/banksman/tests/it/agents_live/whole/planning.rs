@@ -96,12 +96,12 @@ fn assert_asked(harness: &Harness) {
         assert!(page.contains(part), "`{part}` is not in {page}");
     }
     let question = harness.json(&["decisions", "show", "t1"]);
-    let voices = words(&question["verdicts"], ["who", "verdict", "words"]);
+    let verdicts = words(&question["verdicts"], ["who", "verdict", "words"]);
     let expected = [["custodiet", "APPROVE", "it was asked for"], ["critic", "WITHDRAWN", IN_USE]];
-    assert_eq!(voices, expected.map(|one| one.map(str::to_owned)), "{question}");
+    assert_eq!(verdicts, expected.map(|one| one.map(str::to_owned)), "{question}");
 }
 
-/// The parts of the plan as tasks, with what they wait for and what they are only told of.
+/// The subtasks of the plan as tasks, with what they wait for and what they are only told of.
 fn assert_split(harness: &Harness) {
     let [none, limiter] = [json!([]), json!(["t5"])];
     let expected = [
@@ -110,17 +110,21 @@ fn assert_split(harness: &Harness) {
         ("t7", "docs", &none, &limiter),
     ];
     for (id, name, needs, informed_by) in expected {
-        let part = harness.json(&["show", id]);
-        let fields = &part["fields"];
+        let subtask = harness.json(&["show", id]);
+        let fields = &subtask["fields"];
         assert_eq!((&fields["subtask"], &fields["plan_version"]), (&json!(name), &json!(2)));
-        assert_eq!((&part["parent"], &part["lifecycle"]), (&json!("t1"), &json!("leaf")), "{part}");
-        assert_eq!((&part["needs"], &part["informedBy"]), (needs, informed_by), "{part}");
+        assert_eq!(
+            (&subtask["parent"], &subtask["lifecycle"]),
+            (&json!("t1"), &json!("leaf")),
+            "{subtask}"
+        );
+        assert_eq!((&subtask["needs"], &subtask["informedBy"]), (needs, informed_by), "{subtask}");
     }
     let all = harness.ok(&["list", "-q"]);
     assert_eq!(
         all.lines().count(),
         7,
-        "the whole, two seats and one of the debate, three parts: {all}"
+        "the parent, two reviews and one of the debate, three subtasks: {all}"
     );
 }
 

@@ -12,8 +12,8 @@ use crate::world::World;
 
 const PARENT: TaskId = TaskId(7);
 
-const PART: &str = "
-lifecycle: part
+const CHILD: &str = "
+lifecycle: child
 purpose: task
 initial: open
 states:
@@ -33,25 +33,25 @@ transitions:
   - { from: [passed, checked], to: over, on: close, by: [human, system] }
 ";
 
-fn part_of(parent: Option<TaskId>) -> World {
-    born(of_text(PART), NewTask { parent, ..NewTask::default() })
+fn child_of(parent: Option<TaskId>) -> World {
+    born(of_text(CHILD), NewTask { parent, ..NewTask::default() })
 }
 
 fn passed(parent: Option<TaskId>) -> World {
-    let mut world = part_of(parent);
+    let mut world = child_of(parent);
     world.goes("human:kim", "on pass", json!({}), "passed");
     world
 }
 
 #[test]
-fn what_is_done_for_the_time_being_is_done_for_those_that_wait_for_it() {
-    let mut world = part_of(Some(PARENT));
+fn a_provisionally_done_child_is_done_for_tasks_that_wait_for_it() {
+    let mut world = child_of(Some(PARENT));
     let step = world.goes("human:kim", "on pass", json!({}), "passed");
     assert_eq!(step.ending, Some(Ending::Done));
 }
 
 #[test]
-fn from_done_to_done_nothing_is_told() {
+fn a_move_between_done_states_reports_no_ending() {
     let mut world = passed(Some(PARENT));
     for (who, how, state) in [
         ("human:kim", "on praise", "passed"),
@@ -64,7 +64,7 @@ fn from_done_to_done_nothing_is_told() {
 }
 
 #[test]
-fn what_is_done_no_more_is_taken_back() {
+fn a_child_that_is_no_longer_done_is_taken_back() {
     for (how, state) in [("on send_back", "open"), ("on drop", "dropped")] {
         let mut world = passed(Some(PARENT));
         let step = world.goes("human:kim", how, json!({}), state);
@@ -78,11 +78,11 @@ fn what_is_done_no_more_is_taken_back() {
 }
 
 #[test]
-fn what_was_never_done_is_not_taken_back() {
-    let mut world = part_of(Some(PARENT));
+fn a_child_that_was_never_done_is_not_taken_back() {
+    let mut world = child_of(Some(PARENT));
     let step = world.goes("human:kim", "on drop", json!({}), "dropped");
     assert_eq!(step.ending, Some(Ending::Otherwise));
-    let mut world = part_of(Some(PARENT));
+    let mut world = child_of(Some(PARENT));
     let step = world.goes("human:kim", "on finish", json!({}), "over");
     assert_eq!(step.ending, Some(Ending::Done));
 }
@@ -92,26 +92,26 @@ fn a_parent_is_told_where_there_is_one() {
     for (parent, told) in
         [(Some(PARENT), vec![Effect::TellParent, Effect::Notify]), (None, vec![Effect::Notify])]
     {
-        let mut world = part_of(parent);
+        let mut world = child_of(parent);
         let step = world.goes("human:kim", "on pass", json!({}), "passed");
         assert_eq!(step.effects, told);
         // Staying in a state is not an entry.
         let step = world.goes("human:kim", "on praise", json!({}), "passed");
         assert_eq!(step.effects, []);
         let step = world.goes("human:kim", "on check", json!({}), "checked");
-        assert_eq!(step.effects, [Effect::LeadChildren], "whether it has parts, the store knows");
+        assert_eq!(step.effects, [Effect::LeadChildren], "the store knows whether it has children");
     }
 }
 
 #[test]
-fn what_is_done_for_the_time_being_is_held_by_its_parent() {
-    let held = |world: &World| waits_for(&world.lifecycle, &world.task, None);
-    assert_eq!(held(&part_of(Some(PARENT))), WaitsFor::Person);
-    assert_eq!(held(&passed(Some(PARENT))), WaitsFor::Parent(PARENT));
-    assert_eq!(held(&passed(None)), WaitsFor::Person, "nobody else moves it on");
+fn a_provisionally_done_child_waits_for_its_parent() {
+    let waits = |world: &World| waits_for(&world.lifecycle, &world.task, None);
+    assert_eq!(waits(&child_of(Some(PARENT))), WaitsFor::Person);
+    assert_eq!(waits(&passed(Some(PARENT))), WaitsFor::Parent(PARENT));
+    assert_eq!(waits(&passed(None)), WaitsFor::Person, "without a parent, a person moves it on");
     let mut world = passed(Some(PARENT));
     world.goes("system", "on close", json!({}), "over");
-    assert_eq!(held(&world), WaitsFor::Ended);
+    assert_eq!(waits(&world), WaitsFor::Ended);
 }
 
 const SILENT: &str = "
@@ -151,9 +151,9 @@ fn a_silent_task_without_a_bound_is_stranded() {
     let lifecycle = read_again(&unbounded, "test", &Overrides::new()).expect("it was sound once");
     let mut task = born(of_text(SILENT), NewTask::default());
     task.goes("human:kim", "on ask", json!({}), "asking");
-    let held = |task: &World| waits_for(&lifecycle, &task.task, None);
-    assert_eq!(held(&task), WaitsFor::Stranded, "no person is asked");
+    let waits = |task: &World| waits_for(&lifecycle, &task.task, None);
+    assert_eq!(waits(&task), WaitsFor::Stranded, "no person is asked");
     let mut ready = born(Arc::new(lifecycle.clone()), NewTask::default());
     ready.goes("human:kim", "on ask", json!({ "ready": true }), "asking");
-    assert_eq!(held(&ready), WaitsFor::Person);
+    assert_eq!(waits(&ready), WaitsFor::Person);
 }
