@@ -1,5 +1,5 @@
-//! Checks and merges: jobs that effects begin. Each is begun once, looked after until its end is on
-//! record, and begun again if its keeper is lost.
+//! Checks and merges: jobs that effects start. Each is started once, watched until its end is
+//! recorded, and started again if its keeper is lost.
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::Fields;
@@ -17,11 +17,11 @@ use crate::exec::site::{JobStatus, Site};
 use crate::store::outbox::PendingEffect;
 use crate::store::{Store, Stored};
 
-/// How often a job that is running is looked at, in case its end goes unnoticed.
+/// How often a running job is checked, in case its end goes unnoticed.
 pub(super) const AT_WORK: Span = Span(60_000);
-/// When a job is looked at again that another job of its task keeps waiting.
+/// When to try again to start a job that waits for another job of its task.
 pub(super) const SOON: Span = Span(5_000);
-/// How often a job that loses its keeper is begun again before a person is asked.
+/// How often a job that loses its keeper is started again before a person is asked.
 pub(super) const MOST_ATTEMPTS: i64 = 5;
 
 pub(super) struct Activities<'a> {
@@ -55,7 +55,7 @@ impl EffectHandler for Activities<'_> {
             return Ok(EffectResult::Done);
         }
         if let Some(node) = done_elsewhere(stored, self.node) {
-            // The other node owns it from now on, and it is due there at once.
+            // The other node owns the effect from now on, and it is due there at once.
             self.store.keep_effect(effect, node)?;
             return Ok(EffectResult::Later(turn.now));
         }

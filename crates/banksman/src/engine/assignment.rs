@@ -92,7 +92,7 @@ impl<'a> Assignments<'a> {
         let round = round_of(review);
         let step = StepTask::of(&parent)?;
         let mut panel = self.panels.panel_of(&parent, step.as_ref())?;
-        // A reviewer that begins a round later than another knows no more than the other.
+        // A reviewer whose debate round starts late sees no more than the others.
         panel
             .assignments
             .iter_mut()

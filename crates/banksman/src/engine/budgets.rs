@@ -86,7 +86,7 @@ fn budget_request(
     })
 }
 
-/// A title with the numbers, and what each answer does.
+/// A title with the numbers, and a text that says what each answer does.
 fn words(facts: &BudgetFacts, budget: &RequestedBudget) -> (String, String) {
     let (scope, RequestedBudget { used, limit, .. }) = (&facts.scope, budget);
     let bounds: Vec<String> = limit.reached(used).iter().map(BudgetLimit::to_string).collect();

@@ -28,7 +28,7 @@ impl EffectHandler for Children<'_> {
         let kind = stored.state().kind;
         let parent = match effect.effect {
             Effect::Start { .. } => return self.wait(effect, stored, turn.now),
-            // A child that has only begun changes no count, and counting reads all of them.
+            // A child that has only started changes no count, and counting reads all of them.
             Effect::TellParent if kind != StateKind::Working => {
                 parent_of(self.store, effect, stored)?
             }
@@ -107,8 +107,7 @@ impl<'a> Children<'a> {
         Ok(())
     }
 
-    /// A parent that asks about children that failed has its answer when none of them is failed any
-    /// more.
+    /// A parent that asks about failed children is answered when none is failed any more.
     fn resume(&self, parent: &Stored, now: Instant) -> Result<()> {
         let asked = parent.number(Field::ChildrenGivenUp).unwrap_or(0);
         if asked > 0 && self.store.count_children(parent.task.id)?.given_up == 0 {
@@ -161,7 +160,7 @@ pub(super) fn parent_of(
     Ok(parent.map(|parent| store.task(parent)).transpose()?)
 }
 
-/// Whether the task is still in the stay that the effect is of.
+/// Whether the task is still in the same stay in its state as when the effect was created.
 pub(super) fn is_current(effect: &PendingEffect, stored: &Stored) -> bool {
     stored.task.entered <= effect.seq
 }

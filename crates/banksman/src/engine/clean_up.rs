@@ -1,4 +1,4 @@
-//! Clean-ups: jobs that put away the worktree of a task that has ended.
+//! Clean-ups: jobs that remove the worktree of a task that has ended.
 
 use super::Engine;
 use super::activity::{AT_WORK, MOST_ATTEMPTS, SOON, is_uncollected};

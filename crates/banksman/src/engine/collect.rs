@@ -1,4 +1,4 @@
-//! Collects jobs that have ended: what came of each becomes an event of its task.
+//! Collects jobs that have ended: the result of each becomes an event of its task.
 
 use banksman_core::failure;
 use banksman_core::lifecycle::contract::Field;
@@ -22,7 +22,7 @@ use crate::store::{Store, StoreError};
 
 /// Paths that a conflict names.
 const PATHS: usize = 10;
-/// Doubled with every attempt at a job that was hindered.
+/// Doubled with every attempt of a job that failed for external reasons.
 const HINDERED_PAUSE: Span = Span(5_000);
 
 pub(super) struct Collect<'a> {
@@ -34,7 +34,7 @@ pub(super) struct Collect<'a> {
 }
 
 impl Reconciler for Collect<'_> {
-    /// A job whose end cannot be put on record stays where it is, and the next turn tries again.
+    /// A job whose end cannot be recorded stays where it is, and the next turn tries again.
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         for job in self.site.ended()? {
             let collected = self.collect(job, turn);
@@ -69,10 +69,10 @@ impl<'a> Collect<'a> {
         Ok(())
     }
 
-    /// Makes the effect behind a job due. It would wait for its next look, which may be a minute
-    /// away. It is done in this turn, or begun again if its keeper was lost; after a hindrance it
-    /// waits a while. The clock of the store decides that: the receipt has the time of a node whose
-    /// clock may be wrong.
+    /// Makes the effect behind a job due now, instead of at its next check, which may be a minute
+    /// away. This turn completes it, or starts the job again if its keeper was lost; after an
+    /// external failure it is delayed. The store's clock decides that: the receipt has the time of
+    /// a node whose clock may be wrong.
     fn make_effect_due(&self, job: JobId, ended: &EndCause, now: Instant) -> Result<()> {
         let waits = ended.failed_externally() && *ended != EndCause::KeeperLost;
         let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
@@ -115,7 +115,8 @@ impl<'a> Collect<'a> {
     ) -> Result<String> {
         let stored = self.store.task(job.task())?;
         let activity = stored.activity();
-        // The effect of a job that was hindered or lost stays pending and begins the job again.
+        // The effect of a job that failed externally or was lost stays pending and starts the job
+        // again.
         if receipt.ended.failed_externally() || stored.task.entered > seq {
             return Ok("lost".to_owned());
         }
@@ -171,7 +172,7 @@ fn end_clean_up(store: &Store, job: JobId, receipt: &Receipt, now: Instant) -> R
     Ok(end.to_owned())
 }
 
-/// The pause after a hindrance: 10 seconds, and twice as long each time.
+/// The pause after an external failure: 10 seconds, and twice as long each time.
 fn pause_after(attempts: i64) -> Span {
     Span(HINDERED_PAUSE.0 << attempts.clamp(1, 10))
 }

@@ -60,7 +60,7 @@ impl<'a> Dispatcher<'a> {
         Self { store: engine.store, config: engine.config, starts: RunStarts::new(engine) }
     }
 
-    /// What this node offers and is bound by.
+    /// What this node offers, and its limits.
     fn request(&self, token: Vec<u8>, now: Instant) -> Dispatch {
         let agents = &self.config.agents;
         Dispatch {

@@ -81,8 +81,8 @@ pub(super) fn outcome(
     ActivityReport { entered, outcome, detail, fields, tokens: 0, cost_micros: 0 }
 }
 
-/// Reports the outcome of an activity, and returns whether the task took it: it may have moved on,
-/// or have no room for all of the fields.
+/// Reports the outcome of an activity, and returns whether the task accepted it: the task may have
+/// moved on, or have no room for all of the fields.
 pub(super) fn report(
     store: &Store,
     stored: &Stored,

@@ -80,8 +80,8 @@ use crate::exec::site::{Site, SiteError};
 use crate::store::conn::DbError;
 use crate::store::{Definition, Node, Store, StoreError};
 
-/// Work that is overdue and cannot be done yet, such as a run that takes its time to end, is not
-/// looked at more often.
+/// Overdue work that cannot be done yet, such as ending a run that takes its time, is not retried
+/// more often.
 const SHORTEST_SLEEP: Span = Span(50);
 
 type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -164,7 +164,7 @@ fn definition_for(purpose: Purpose, overrides: Overrides) -> Result<Definition> 
 }
 
 impl EngineError {
-    /// The task that is at fault, which may not be the one that was worked on.
+    /// The task with the fault, which may not be the one that was being processed.
     fn task(&self) -> Option<TaskId> {
         match self {
             Self::Store(StoreError::Corrupt { task, .. } | StoreError::Bug { task, .. }) => {

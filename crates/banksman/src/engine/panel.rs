@@ -1,10 +1,10 @@
 //! Panels: one or several agents review the work of another, in a state of a task or at the gate of
-//! a workflow's step. All are asked at once, their answers go to `core::panel` as one record, and
-//! its ruling is carried out.
+//! a workflow's step. All are asked at once, `core::panel` decides on their answers as one record,
+//! and this module carries out the ruling.
 //!
-//! Nothing is decided here, and nothing is stored but the reviews: every look at a panel reads
-//! them, so a turn that was cut off loses nothing. Reviews are in `reviews`, the choice of
-//! reviewers in `roster`, their prompts in `prompts`.
+//! Nothing is decided here, and only the reviews are stored: every turn reads them, so a turn that
+//! was cut off loses nothing. Reviews are in `reviews`, the choice of reviewers in `roster`, their
+//! prompts in `prompts`.
 
 pub(super) mod prompts;
 pub(super) mod reviews;
@@ -43,7 +43,7 @@ const EVALUATOR: &str = AgentRole::Evaluator.as_str();
 /// The proof that a run needs for that.
 const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
 
-/// Why a verdict is missing whose reviewer was still at work.
+/// Why the verdict of a reviewer that had not finished is missing.
 const OVER_BEFORE: &str = "the panel was over before it answered";
 
 #[derive(Clone, Copy)]
@@ -54,8 +54,8 @@ pub(super) struct PanelHandler<'a> {
 }
 
 impl EffectHandler for PanelHandler<'_> {
-    /// Begins a panel or looks after it. A task that has moved closes the reviews that it has left,
-    /// and a review that has ended may bring its panel on.
+    /// Starts or continues a panel. A task that has moved closes the reviews that it has left, and
+    /// a review that has ended may advance its panel.
     fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
         let starts = matches!(effect.effect, Effect::Start { .. });
         if starts && is_wanted(effect, stored) {
@@ -72,7 +72,7 @@ impl EffectHandler for PanelHandler<'_> {
             parent.activity() == Some(Activity::Panel) && parent.task.is_active(&parent.lifecycle)
         };
         if let Some(parent) = parent.filter(at_panel) {
-            // The effect that began the panel knows when to look again.
+            // The effect that started the panel knows when to try again.
             self.advance(&parent, turn.now)?;
         }
         Ok(EffectResult::Done)
@@ -85,7 +85,7 @@ impl<'a> PanelHandler<'a> {
         Self { store, settings: engine.settings(), workers }
     }
 
-    /// Does what comes next in a panel, and returns when to look again.
+    /// Does the next step of a panel, and returns when to try again.
     fn advance(&self, parent: &Stored, now: Instant) -> Result<EffectResult> {
         let role = role_of_panel(parent);
         if role == EVALUATOR {
@@ -153,8 +153,8 @@ impl<'a> PanelHandler<'a> {
         Ok(EffectResult::Done)
     }
 
-    /// Asks all reviewers at once; none is told what the others say. Where no worker could ever
-    /// take a review, none is asked.
+    /// Asks all reviewers at once; none learns what the others say. If no worker could ever take a
+    /// review, none is asked.
     fn convene(
         &self,
         parent: &Stored,
@@ -205,7 +205,7 @@ impl<'a> PanelHandler<'a> {
         Ok(assignments)
     }
 
-    /// The panel that a task is in, as it stands.
+    /// The task's present panel.
     pub(super) fn panel_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panel> {
         let (assignments, panels) = (self.reviews_of(parent)?, self.panels_of(parent, step)?);
         Ok(record(parent, &assignments, &panels, self.paused_for(parent)?))
@@ -263,7 +263,7 @@ impl<'a> PanelHandler<'a> {
             (Field::ReviewSummary, summary.map(Value::from)),
             (Field::FailedFor, panel.block_reason().map(Value::from)),
         ];
-        // The fields of an earlier panel do not hold for this one.
+        // The fields of an earlier panel do not apply to this one.
         let kept = |field: Field| parent.value(field).is_some();
         let fields = fields
             .into_iter()

@@ -1,5 +1,4 @@
-//! Plans: what a planner is asked, what becomes of its answer, and the subtasks of an approved
-//! plan.
+//! Plans: what a planner is asked, how its answer is applied, and the subtasks of an approved plan.
 //!
 //! `core::plan` judges whether a plan is good enough, and the lifecycle decides where the task goes
 //! from there; this module only gathers facts. Everything may be done twice: a subtask is created
@@ -53,13 +52,13 @@ pub(super) struct Planning {
     pub(super) former: String,
     /// The objections to it.
     pub(super) objections: Vec<String>,
-    /// How the subtasks of the former plan stand, if there were any.
+    /// The states of the former plan's subtasks, if there were any.
     pub(super) subtasks: String,
 }
 
 /// What one iteration of planning changes about its task.
 pub(super) struct Planned {
-    /// Its result in a line.
+    /// Its result in one line.
     pub(super) line: String,
     pub(super) fields: Fields,
     pub(super) body: String,
@@ -70,7 +69,7 @@ pub(super) fn is_planning(stored: &Stored) -> bool {
     stored.state().plans() && stored.lifecycle.has_field(Field::Plan)
 }
 
-/// Whether the task is there to answer a question.
+/// Whether the task's purpose is to answer a question.
 pub(super) fn is_spike(stored: &Stored) -> bool {
     stored.flag(Field::Spike)
 }
@@ -102,8 +101,8 @@ pub(super) fn planning(store: &Store, stored: &Stored) -> Result<Planning> {
     })
 }
 
-/// Applies the answer of a planner to its task. An answer that does not hold together is an
-/// iteration, too: the next planner is told why.
+/// Applies the answer of a planner to its task. An invalid answer counts as an iteration too: the
+/// next planner learns why.
 pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<Planned> {
     let version = version_of(stored) + 1;
     let (plan, iteration, line) = match Plan::deserialize(answer) {
@@ -195,7 +194,7 @@ impl EffectHandler for Subtasks<'_> {
     }
 }
 
-/// The subtasks follow their parent: created when the plan is approved, begun again when a person
+/// The subtasks follow their parent: created when the plan is approved, started again when a person
 /// says so, and closed with it.
 fn lead_subtasks(
     store: &Store,
@@ -223,7 +222,7 @@ fn lead_subtasks(
     Ok(())
 }
 
-/// Whether the transition behind the effect answered the question about subtasks.
+/// Whether the transition behind the effect answers the question about subtasks.
 fn is_answered(store: &Store, parent: &Stored, effect: &PendingEffect) -> Result<bool> {
     let entry = store.record(effect.task, effect.seq)?;
     let name = Field::ChildrenAsked.name_in(&parent.lifecycle);
@@ -240,7 +239,7 @@ fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Lets other tasks go on without the subtasks that a person left out, and begins the others that
+/// Lets other tasks start without the subtasks that a person left out, and starts the others that
 /// were given up again if the person said so.
 fn follow_answer(store: &Store, parent: &Stored, begins_again: bool, now: Instant) -> Result<()> {
     let subtasks = planned_subtasks(store, parent)?;
@@ -261,7 +260,7 @@ fn update_planned_parent(store: &Store, parent: &Stored, now: Instant) -> Result
         return Ok(());
     }
     if matches!(kind_of(parent), StateKind::Done | StateKind::Failed | StateKind::Cancelled) {
-        // A subtask whose merge was under way could not be closed with the others.
+        // A subtask that was being merged could not be closed with the others.
         return ask_children(store, parent, Trigger::Close, |_| true, now);
     }
     for _ in 0..MOST_MOVES {

@@ -1,6 +1,6 @@
-//! Previews of prompts: what an agent would get for a task now. The machine that makes real claims
-//! makes this one, and the prompt comes from where a run gets it; nothing is written, claimed or
-//! started.
+//! Previews of prompts: what an agent would get for a task now. The machine decides on the
+//! preview's claim as on a real one, and the prompt is built as for a run; nothing is written,
+//! claimed or started.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Field;
@@ -22,10 +22,10 @@ use super::{Engine, Project, Result, workers};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::{Store, Stored};
 
-/// Long enough for the claim not to expire while the preview is made.
+/// Long enough for the claim not to expire during the preview.
 const ON_PAPER: Span = Span(60 * 60_000);
 
-/// For whom the prompt is, where the task does not tell.
+/// The agent that the prompt is for, if the task leaves it open.
 #[derive(Debug, Clone, Default)]
 pub struct PreviewRequest {
     /// A role of an agent, or a reviewer.
@@ -126,8 +126,8 @@ impl<'a> Previews<'a> {
         })
     }
 
-    /// The workers it may be for: the one that the request names or that has the task, else all,
-    /// and at last none.
+    /// The possible workers: the one that the request names or that has the task, otherwise all,
+    /// and without any, none.
     fn candidates(
         &self,
         request: &PreviewRequest,

@@ -84,12 +84,12 @@ pub(super) fn for_run(
     let mut parts = vec![
         PromptSection::new("the title of the task", title),
         PromptSection::new("the text of the task", body).all_is_in(TASK_TOOL),
-        PromptSection::new("what is known about the whole", brief.context.as_str()),
+        PromptSection::new("what is known about the parent", brief.context.as_str()),
         PromptSection::new("what earlier attempts ended with", failures.as_str()).latest_last(),
         PromptSection::new("the rules", rules(checks)),
     ];
     parts.extend(comments(brief.fields));
-    let of_whole = "What is known about the whole, and about what came before:";
+    let of_parent = "What is known about the parent, and about the tasks before this one:";
     render(prompts, template, &parts, |texts| {
         let [title, body, context, failures, rules, comments @ ..] = texts else {
             return Vec::new();
@@ -99,7 +99,7 @@ pub(super) fn for_run(
             ("role", brief.role.to_owned()),
             ("title", fence(title)),
             ("body", fence(body)),
-            ("context", section(of_whole, context)),
+            ("context", section(of_parent, context)),
             ("feedback", feedback(comments)),
             // An agent that remembers the task needs no introduction to them.
             ("failures", if goes_on { fence(failures) } else { earlier(failures) }),

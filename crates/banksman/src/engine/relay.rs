@@ -1,5 +1,5 @@
-//! Relays effects from the outbox to the handlers that `mod.rs` declares, at least once, and records
-//! what became of each.
+//! Relays effects from the outbox to the handlers that `mod.rs` declares, at least once, and
+//! records the result of each.
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
@@ -13,23 +13,23 @@ use crate::exec::site::Site;
 use crate::store::outbox::{EffectFailure, PendingEffect};
 use crate::store::{Store, StoreError, Stored};
 
-/// How long others leave an effect alone that this turn has taken: much longer than it takes to do
-/// all of them. If the turn is cut off, they are taken again after this time.
+/// How long other nodes leave an effect alone that this turn has taken: much longer than handling
+/// all of them takes. If the turn is cut off, they are taken again after this time.
 const TAKEN_FOR: Span = Span(10_000);
 /// Effects that are taken at once.
 const AT_ONCE: i64 = 100;
-/// When an effect that had a fault is tried again, and how often a condition is looked at whose
-/// time is not known.
+/// When an effect with a fault is tried again, and how often a condition without a known time is
+/// checked.
 pub(super) const LOOK_AGAIN: Span = Span(60_000);
-/// Rounds of one turn: what an effect leads to may have effects of its own.
+/// Rounds of one turn: an effect may cause further effects.
 const ROUNDS: usize = 50;
 
-/// What became of an effect.
+/// The result of an effect.
 pub(super) enum EffectResult {
     Done,
-    /// Begun, which counts as an attempt, and looked at again at this time.
+    /// Started, which counts as an attempt; tried again at this time.
     Begun(Instant),
-    /// Nothing could be done yet; looked at again at this time.
+    /// Nothing could be done yet; tried again at this time.
     Later(Instant),
     /// Cannot be done; a person has to know.
     Dead(String),
@@ -37,7 +37,7 @@ pub(super) enum EffectResult {
 
 pub(super) type Handled = Result<EffectResult>;
 
-/// Carries out effects of one kind, at least once: it looks before it acts.
+/// Carries out effects of one kind, at least once: it checks before it acts.
 pub(super) trait EffectHandler {
     /// `stored` is the task of the effect as it is now.
     fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled;
@@ -61,8 +61,7 @@ impl Reconciler for Relay<'_> {
             }
             let mut done = Vec::new();
             let all = self.handle_all(&effects, turn, &mut done);
-            // What is done is on record whatever became of the rest, and with one commit for all
-            // of it.
+            // Completed effects are recorded even if another one failed, all of them in one commit.
             self.store.effects_done(&done)?;
             all?;
             turn.report.effects += effects.len();
@@ -76,8 +75,8 @@ impl<'a> Relay<'a> {
         Self { engine: *engine, store: engine.store, node: &engine.config.agents.node }
     }
 
-    /// One after the other. Those that are done go to `done`; what becomes of the others is put on
-    /// record at once.
+    /// One after the other. Those that are done go to `done`; the results of the others are
+    /// recorded at once.
     fn handle_all<'e>(
         &self,
         effects: &'e [PendingEffect],
@@ -125,7 +124,7 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// Whether the task is still in the stay, and at the activity, that an effect begins.
+/// Whether the task is still in the stay, and at the activity, that an effect starts.
 pub(super) fn is_wanted(effect: &PendingEffect, stored: &Stored) -> bool {
     let Effect::Start { activity } = effect.effect else { return false };
     stored.task.entered <= effect.seq

@@ -30,7 +30,7 @@ use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, loc
 
 /// Runs that the failure policy looks back on.
 const LOOK_BACK: i64 = 100;
-/// A key that the provider refuses once is refused to the next task, too.
+/// A key that the provider refuses once would be refused for the next task too.
 const AUTH_PAUSE: Span = Span(30 * 60_000);
 
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl<'a> RunEnds<'a> {
         self.end_telling(run, &receipt, not_started(run, &receipt.ended), turn)
     }
 
-    /// Puts the end of a run on record and returns its outcome in a word.
+    /// Records the end of a run and returns its outcome in a word.
     pub(super) fn end(&self, run: RunId, receipt: &Receipt, turn: &mut Turn) -> Result<String> {
         self.end_telling(run, receipt, None, turn)
     }
@@ -91,7 +91,7 @@ impl<'a> RunEnds<'a> {
         let outcome = end.finish.outcome.as_str().to_owned();
         match self.store.end_run(run.task, end.clone(), now) {
             Ok(_) => Ok(outcome),
-            // The run has ended all the same: its task would wait for it forever.
+            // The run has ended all the same; otherwise its task would wait for it forever.
             Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::Invalid => {
                 let bare = without_results(end, &rejected);
                 let outcome = bare.finish.outcome.as_str().to_owned();

@@ -69,8 +69,8 @@ impl<'a> RunStarts<'a> {
         Ok(())
     }
 
-    /// Another process of this node may be about to begin the same run, with a token of its own.
-    /// The store keeps the hash of the one that begins it; a run that is over does not begin.
+    /// Another process of this node may be about to start the same run, with a token of its own.
+    /// The store keeps the hash of the one that starts it; a run that is over does not start.
     fn begin_with_token(
         &self,
         ClaimedRun { run, token, .. }: &ClaimedRun,

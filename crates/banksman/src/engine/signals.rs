@@ -1,7 +1,7 @@
 //! Takes signals: files in `.workflow/signals` that report a step as done, or a gate as passed or
 //! failed.
 //!
-//! The effect of a signal is on record before its file is moved away, under a key of the file, so a
+//! The effect of a signal is recorded before its file is moved away, under a key of the file, so a
 //! crash between the two repeats nothing. A signal that comes early, late, twice or for a step that
 //! has ended is logged and changes nothing.
 
@@ -234,8 +234,8 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// Asks for the transition of a signal and returns what became of it, which is also a notice. A
-/// rejection is an answer. The mark is that of the line in the workflow's log.
+/// Requests the transition of a signal and returns the result, which is also a notice. A rejection
+/// is an answer. The mark is that of the line in the workflow's log.
 pub(super) fn apply_signal(
     store: &Store,
     id: TaskId,
@@ -255,7 +255,7 @@ pub(super) fn apply_signal(
         Err(StoreError::Rejected(rejected)) => format!("{subject}: it changes nothing: {rejected}"),
         Err(error) => return Err(error.into()),
     };
-    // Of its own: what changes nothing now may be taken later.
+    // In a transaction of its own: what changes nothing now may be taken later.
     store.notice(signal_notice(id, text.clone(), &format!("{mark}-refused")), now)?;
     Ok(text)
 }

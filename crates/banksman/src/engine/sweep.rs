@@ -15,7 +15,7 @@ use crate::exec::site::{JobStatus, Site};
 use crate::exec::worktree::mark::TaskWorktree;
 use crate::store::{Store, StoreError};
 
-/// Clean-ups that one sweep begins; the next one goes on.
+/// Clean-ups that one sweep starts; the next one continues.
 const AT_ONCE: usize = 10;
 
 pub(super) struct Sweep<'a> {
@@ -70,7 +70,7 @@ impl<'a> Sweep<'a> {
         if !is_on_record && workspace.worktree != worktree.path {
             return Ok(None);
         }
-        // The path on record counts more than the template, which may have changed since.
+        // The recorded path takes precedence over the template, which may have changed since.
         workspace.worktree = worktree.path;
         Ok(Some(spec))
     }

@@ -1,4 +1,4 @@
-//! One turn: its time, what it reports, and the faults that it records and goes on without.
+//! One turn: its time, its report, and the faults that it records without stopping.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ const SAME_FAULT: Span = Span(60 * 60_000);
 
 /// A part of a turn that closes the gap between what the store wants and what is there.
 pub(super) trait Reconciler {
-    /// Passes the fault of one task to [`Turn::contain`] and goes on; an error ends this reconciler.
+    /// Passes the fault of one task to [`Turn::contain`] and goes on; an error ends this
+    /// reconciler.
     fn run_once(&self, turn: &mut Turn) -> Result<()>;
 }
 
@@ -39,23 +40,23 @@ pub struct ManualStep {
 pub struct TurnReport {
     /// When the turn began, by the store's clock; `next` is by the same one.
     pub at: Instant,
-    /// Jobs whose end was put on record.
+    /// Jobs whose end was recorded.
     pub ended: Vec<(JobId, String)>,
     pub started: Vec<(JobId, String)>,
     /// Runs that had lost their node or keeper.
     pub recovered: Vec<JobId>,
     pub timers: usize,
     pub effects: usize,
-    /// Faults of single tasks that the turn went on without.
+    /// Faults of single tasks that did not stop the turn.
     pub faults: usize,
     pub manual_steps: Vec<ManualStep>,
     /// Folders in which a signal may appear at any time.
     pub watched: Vec<PathBuf>,
-    /// When there is something to do again, if nothing else happens before.
+    /// When to run the next turn, if nothing else happens before.
     pub next: Option<Instant>,
 }
 
-/// A turn under way.
+/// A turn in progress.
 pub(super) struct Turn {
     pub(super) now: Instant,
     /// Whether a worker has appeared since the last turn of this node.
@@ -99,8 +100,8 @@ impl Turn {
         self.report.next = Some(self.report.next.map_or(at, |next| next.min(at)));
     }
 
-    /// Records a fault against its task and lets the turn go on. Only a failure of the database
-    /// comes back as an error.
+    /// Records a fault against its task so that the turn continues. Only a failure of the database
+    /// is returned as an error.
     pub(super) fn contain<T>(
         &mut self,
         task: Option<TaskId>,
@@ -118,8 +119,8 @@ impl Turn {
         }
     }
 
-    /// Puts a fault into the history of its task, once an hour, with a notice. Another fault of the
-    /// same hour has the notice only, and so has a task that is damaged itself.
+    /// Records a fault in the history of its task, once an hour, with a notice. Another fault of
+    /// the same hour has only the notice, and so has a task that is damaged itself.
     fn record_fault(&self, task: Option<TaskId>, text: String) -> Result<()> {
         let hour = self.now.0 / SAME_FAULT.0;
         let of = task.map_or_else(String::new, |task| task.to_string());

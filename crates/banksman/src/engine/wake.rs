@@ -1,5 +1,5 @@
-//! The waker of `up`: a change in the store, a job that has ended, a file in a folder of signals, a
-//! signal to the process. Between them `up` sleeps and uses no processor.
+//! The waker of `up`. It wakes on a change in the store, a job that has ended, a file in a folder
+//! of signals, or a signal to the process; in between, `up` sleeps and uses no processor.
 //!
 //! Nothing depends on a wake: the next regular turn finds what was missed here.
 
@@ -20,10 +20,10 @@ use signal_hook::iterator::Signals;
 use crate::store::Store;
 use crate::store::conn::Waited;
 
-/// Why `up` looks again.
+/// Why `up` wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeReason {
-    /// Something may have changed, or the time has come.
+    /// Something may have changed, or the time is over.
     Look,
     /// The process was asked to end.
     Stop,
@@ -167,7 +167,7 @@ fn listen_to_store(store: Store, sender: Sender<WakeReason>) {
     thread::spawn(move || {
         loop {
             let waited = store.wait(mark, SIT);
-            // Taken before the look, so that what comes after it wakes again.
+            // Taken before the turn, so that any later change wakes again.
             mark = store.mark();
             if waited == Waited::Notified && sender.send(WakeReason::Look).is_err() {
                 return;

@@ -1,5 +1,5 @@
-//! Workers: the agent that each runs, those of all live nodes, and the one that judges what the
-//! facts leave open.
+//! Workers: the agent of each, those of all live nodes, and the one that judges what the facts
+//! leave open.
 
 use banksman_core::lifecycle::contract::{AgentRole, Field};
 use banksman_core::limits::NODE_GONE;
@@ -62,7 +62,7 @@ fn named_evaluator<'w>(workers: &'w [WorkerSetup], agents: &Agents) -> Option<&'
     agents.evaluator.as_deref().and_then(|name| find(workers, name))
 }
 
-/// A worker of this node that may judge, if possible not the one whose work it is.
+/// A worker of this node that may judge, if possible another one than did the work.
 fn judge_beside<'w>(
     workers: &'w [WorkerSetup],
     doer: Option<&WorkerSetup>,

@@ -1,4 +1,4 @@
-//! Workflows: their steps pause while they wait for a person, begin with them and end with them.
+//! Workflows: their steps start and end with them, and pause while they wait for a person.
 
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::{Field, Trigger};
@@ -120,8 +120,8 @@ impl<'a> Workflows<'a> {
         Ok(())
     }
 
-    /// Marks the steps as told. A person who resumes a workflow has seen what tripped the breaker,
-    /// so that counts no more.
+    /// Records that the steps have been told. A person who resumes a workflow has seen what tripped
+    /// the breaker, so that no longer counts.
     fn set_led(&self, parent: &Stored, now: Instant) -> Result<()> {
         if tripped(self.store, parent)?.is_none() {
             ask(self.store, parent, Trigger::Led, [], now)?;

@@ -1,5 +1,4 @@
-//! What agents write, read by their adapters outside of a run. An adapter translates and touches
-//! nothing.
+//! Reads recorded agent output with an adapter, outside of a run. It starts nothing.
 
 use std::io::{self, BufRead};
 
@@ -28,7 +27,7 @@ impl Recording {
         each_line(input, |line, seen| self.0.error_line(line, seen))
     }
 
-    /// How such a run ends, by the stream and the exit status alone.
+    /// How such a run ends, according to the stream and the exit status alone.
     pub fn finish(self, exit: ProcessExit, now: Instant) -> (StreamSummary, Outcome) {
         let summary = self.0.finish(exit, now);
         let outcome = outcome_of(&summary, exit);

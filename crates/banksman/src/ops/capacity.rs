@@ -9,7 +9,7 @@ use crate::store::batches::{Batch, BatchChange};
 use crate::store::nodes::Node;
 use crate::store::runs::OpenRun;
 
-/// Stops or resumes the start of agents, and tells how many are at work.
+/// Stops or resumes the start of agents, and returns how many are running.
 pub fn set_paused(session: &Session, paused: bool, now: Instant) -> Result<usize, OpsError> {
     let store = session.may(Operation::RunAgents)?;
     store.set_paused(paused, &session.actor().to_string(), now)?;
@@ -64,13 +64,13 @@ pub fn resume_account(session: &Session, name: &str) -> Result<bool, OpsError> {
     Ok(session.may(Operation::RunAgents)?.resume_account(name)?)
 }
 
-/// The machines with their workers, and the runs that are under way.
+/// The machines with their workers, and the current runs.
 pub fn machines(session: &Session) -> Result<(Vec<Node>, Vec<OpenRun>), OpsError> {
     let store = session.may(Operation::ReadStore)?;
     Ok((store.nodes()?, store.open_runs(None)?))
 }
 
-/// Removes a machine that is gone for good. False if it is not known.
+/// Removes a machine that will not come back. False if it is unknown.
 pub fn forget_machine(session: &Session, name: &str) -> Result<bool, OpsError> {
     Ok(session.may(Operation::RunAgents)?.remove_node(name)?)
 }

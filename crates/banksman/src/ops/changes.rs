@@ -1,4 +1,4 @@
-//! Reads the feed of changes: to its end, up to a number, or on and on.
+//! Reads the feed of changes: to its end, up to a number, or continuously.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use super::{OpsError, Session};
 use crate::store::StoreError;
 use crate::store::feed::{Change, Cursor, PAGE};
 
-/// A follower looks again after this time even if nothing woke it: on PostgreSQL a change becomes
-/// readable when an older transaction ends, which may not be one of ours.
+/// A follower polls after this time even if nothing woke it: on PostgreSQL a change becomes
+/// readable when an older transaction ends, which may belong to another program.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Which changes are read.
+/// The changes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// From the oldest that is kept, if none is given.
+    /// None means from the oldest change that is kept.
     pub after: Option<Cursor>,
     pub limit: Option<u64>,
-    /// Waits for more at the end.
+    /// Whether to wait for more at the end.
     pub follow: bool,
 }
 
-/// A place in the feed, as a change names it.
+/// The cursor of a change.
 pub fn cursor(text: &str) -> Result<Cursor, OpsError> {
     Ok(text.parse::<Cursor>().map_err(StoreError::from)?)
 }
 
-/// The place of the latest change; none before the first.
+/// The cursor of the latest change; none before the first.
 pub fn end(session: &Session) -> Result<Option<Cursor>, OpsError> {
     Ok(session.may(Operation::ReadStore)?.feed_end()?)
 }

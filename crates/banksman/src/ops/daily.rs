@@ -1,9 +1,9 @@
-//! The daily note: answers that people wrote into it are given, and its sections are made anew.
-//! Text in, text out; `note` reads and writes the file.
+//! The daily note: applies the answers that people wrote into it and updates its sections. It works
+//! on text; `note` reads and writes the file.
 //!
-//! Reading the same text twice answers once: each answer has a key that is made of what was
-//! written. What cannot be carried out is told beside its entry and changes nothing. The notice about
-//! an answer is committed with it.
+//! Reading the same text twice answers once: the key of an answer is derived from what was written.
+//! A refused answer is explained in its entry and changes nothing. The notice about an answer is
+//! committed with it.
 
 mod gather;
 pub mod note;
@@ -28,7 +28,7 @@ use crate::store::{Store, StoreError, hex};
 /// How long the same message about a note is not repeated.
 const SAME_NOTE: Span = Span(24 * 60 * 60_000);
 
-/// A day where the reader is.
+/// A day in the reader's time zone.
 #[derive(Debug, Clone)]
 pub struct LocalDay {
     pub date: Date,
@@ -69,20 +69,19 @@ impl LocalDay {
     }
 }
 
-/// A note after a look at it.
+/// A note after it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefreshedNote {
     pub text: String,
-    /// What became of the answers in it that were not dealt with before.
+    /// The results of the answers in it that were not processed before.
     pub reports: BTreeMap<DecisionId, EntryOutcome>,
     pub pending: usize,
     pub completed: usize,
     pub alerts: usize,
 }
 
-/// Gives the answers that stand in a note, and makes its sections anew. After a crash in between,
-/// or when the new text could not be put into the file, the same is done again and gives nothing
-/// twice.
+/// Applies the answers in a note and updates its sections. After a crash in between, or if the new
+/// text could not be written to the file, the same is done again and answers nothing twice.
 pub fn refresh(
     session: &Session,
     day: &LocalDay,
@@ -94,7 +93,7 @@ pub fn refresh(
     made(store, &session.actor(), day, (text, reports), now)
 }
 
-/// Whether there is an answer in a note that was not dealt with.
+/// Whether the note has an answer that was not processed.
 pub fn has_answers(text: &str) -> bool {
     daily::parse(text).iter().any(is_to_be_looked_at)
 }
@@ -176,19 +175,19 @@ fn answer(
     Ok(done(&answered.action))
 }
 
-/// A message about the note. The same one is told once a day.
+/// A message about the note. The same message is sent once a day.
 fn notice(text: String, now: Instant) -> NewNotice {
     NewNotice::new(NoticeKind::DailyNote, None, text).once_per(SAME_NOTE, "daily-note", now)
 }
 
-/// The same words for the same question are the same answer, however often and from whichever copy
+/// The same words for the same decision are the same answer, however often and from whichever copy
 /// they are read.
 fn key(entry: &NoteEntry, word: &str, note: Option<&String>) -> String {
     let digest = Sha256::digest(request_text(&(word.to_lowercase(), note)).as_bytes());
     format!("note-{}-v{}-{}", entry.id, entry.version, hex(&digest[..8]))
 }
 
-/// A refusal in words. What is a fault of ours or of the store is not the note's business.
+/// A refusal in words. Faults of the program or of the store do not belong in the note.
 fn told(error: OpsError) -> Result<String, OpsError> {
     let is_refusal = matches!(
         error,

@@ -1,9 +1,9 @@
-//! Questions that people answer: the inbox, all that is needed to decide, and what each answer
-//! would do.
+//! Decisions of people: the inbox, everything that is needed to decide, and what each answer would
+//! do.
 //!
-//! What an answer does is asked of the machine and never imitated: an offer is tried on the task as
-//! it stands, without being written. `answer` gives an answer, `undo` takes one back where the
-//! lifecycle has a way, `words` finds the field that a person's words belong into.
+//! The machine computes what an answer would do: an offer is applied to the present task and not
+//! written. `answer` gives an answer, `undo` takes one back if the lifecycle has a transition for
+//! it, `words` finds the field for a person's words.
 
 mod answer;
 mod refused;
@@ -40,16 +40,16 @@ pub(super) use refused::{may_answer, may_move, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 
-/// Fields by which the move that asks says that something went wrong, and the one by which a
-/// lifecycle says so itself.
+/// Fields with which the requesting move reports a problem, and the one with which the lifecycle
+/// does.
 const TROUBLE: [Field; 2] = [Field::Diagnostic, Field::Problem];
 const ESCALATED: &str = "escalated";
-/// Runs that are shown with a question.
+/// Runs that are shown with a decision.
 const RUNS: i64 = 10;
-/// The longest time for which a question can be put off, which is longer than anybody is away.
+/// The longest snooze: longer than anybody is away.
 const LONGEST_SNOOZE: Span = Span(90 * 86_400_000);
 
-/// Which question: by its own id, or the one that is asked about a task.
+/// Which decision: by its own id, or the open one of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionRef {
     Decision(DecisionId),
@@ -59,7 +59,7 @@ pub enum DecisionRef {
 impl FromStr for DecisionRef {
     type Err = NotAnId;
 
-    /// The letter is needed: a bare number could be either.
+    /// The letter is required, because a bare number could be either.
     fn from_str(text: &str) -> Result<Self, NotAnId> {
         let refuse = || NotAnId {
             text: text.chars().take(64).collect(),
@@ -122,13 +122,13 @@ pub enum DecisionError {
     NoWayBack { task: TaskId, from: String, to: String, why: String },
 }
 
-/// One open question in the inbox.
+/// One open decision in the inbox.
 #[derive(Debug, Clone)]
 pub struct InboxItem {
     pub decision: Decision,
     /// Without its body.
     pub stored: Stored,
-    /// Something went wrong, or those who were asked before could not agree.
+    /// Something went wrong, or the reviewers could not agree.
     pub escalated: bool,
     /// What happens if nobody answers.
     pub consequence: Option<Consequence>,
@@ -141,7 +141,7 @@ pub struct Consequence {
     pub to: String,
 }
 
-/// One answer that can be given.
+/// One possible answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub action: String,
@@ -150,39 +150,39 @@ pub struct Offer {
     pub to: String,
     /// The field that takes a person's words, if there is one for this answer.
     pub words: Option<String>,
-    /// What stands against it as long as no words are given.
+    /// What prevents the answer as long as no words are given.
     pub missing: Vec<FieldError>,
 }
 
 impl Offer {
-    /// Whether it can be given, but not without words.
+    /// Whether the answer is possible, but only with words.
     pub fn needs_words(&self) -> bool {
         !self.missing.is_empty()
             && self.missing.iter().all(|error| Some(&error.field) == self.words.as_ref())
     }
 }
 
-/// A question with everything that is needed to answer it.
+/// A decision with everything that is needed to answer it.
 #[derive(Debug, Clone)]
 pub struct DecisionDetail {
     pub item: InboxItem,
     pub detail: Detail,
-    /// The record that led to it.
+    /// The record that opened it.
     pub opened: Option<HistoryEntry>,
     pub offers: Vec<Offer>,
-    /// Those who object come first.
+    /// Objections come first.
     pub verdicts: Vec<ReviewerVerdict>,
     /// The last runs, the oldest first.
     pub runs: Vec<PastRun>,
-    /// By the task and its parts.
+    /// By the task and its children.
     pub spent: Spent,
-    /// Where its project is.
+    /// The folder of its project.
     pub folder: Option<String>,
 }
 
-/// Open questions of one project or of all, the one that is due first in front. What belongs to no
-/// project, such as the budget of a day, concerns each of them. Those of damaged tasks are left
-/// out, and `check` names them.
+/// Open decisions of one project or of all, by deadline. Those without a project, such as the
+/// budget of a day, concern every project. Those of damaged tasks are left out, and `check` names
+/// them.
 pub fn inbox(session: &Session, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
     open_items(session.may(Operation::ReadStore)?, project)
 }
@@ -212,7 +212,7 @@ fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
     is_said || TROUBLE.iter().any(says)
 }
 
-/// The bound that comes due first.
+/// The timeout that is due first.
 fn consequence(decision: &Decision, stored: &Stored) -> Option<Consequence> {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
     let (row, _) = running_bounds(lifecycle, task).min_by_key(|(_, bound)| bound.time)?;
@@ -262,24 +262,24 @@ pub fn question(
     })
 }
 
-/// What each answer to an open question would do to the task as it stands.
+/// What each answer to an open decision would do to the present task.
 pub fn offers(item: &InboxItem, actor: &Actor, now: Instant) -> Vec<Offer> {
     let of =
         |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
     item.decision.offers.iter().map(of).collect()
 }
 
-/// What others have said about the work, those who object first.
+/// What reviewers have said about the work, objections first.
 pub(super) fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVerdict>, OpsError> {
     Ok(verdicts::verdicts(&item.stored, &store.children(item.decision.task)?))
 }
 
-/// What the task itself has on record of what others have said, those who object first.
+/// What the task has recorded of the reviewers' verdicts, objections first.
 pub fn on_record(stored: &Stored) -> Vec<ReviewerVerdict> {
     verdicts::verdicts(stored, &[])
 }
 
-/// What an answer would do to the task as it stands.
+/// What an answer would do to the present task.
 fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Instant) -> Offer {
     let (to, missing) = match tried(stored, actor, trigger, now) {
         Ok(to) => (to, Vec::new()),
@@ -294,8 +294,7 @@ fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Insta
     }
 }
 
-/// Asks the machine without writing what it says: where the move would lead, or what stands against
-/// it.
+/// Applies a move without writing it: the state it would lead to, or what prevents it.
 fn tried(
     stored: &Stored,
     actor: &Actor,
@@ -324,7 +323,7 @@ fn row_target(stored: &Stored, trigger: &str) -> String {
     state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
 }
 
-/// The field that takes the words of a move.
+/// The field for the words of a move.
 pub(super) fn place_for_words(
     stored: &Stored,
     actor: &Actor,
@@ -335,7 +334,7 @@ pub(super) fn place_for_words(
     words::place(stored, actor, trigger, &missing)
 }
 
-/// Puts an open question off: it leaves the inbox and its reminders wait until then. Its deadline
+/// Snoozes an open decision: it leaves the inbox, and its reminders wait until then. Its deadline
 /// stays.
 pub fn snooze(
     session: &Session,

@@ -1,5 +1,5 @@
-//! What went wrong, for every surface: a code, a message with its causes, and a hint. This is the
-//! one table from errors to codes and hints; a surface only phrases them.
+//! Failures for every surface: a code, a message with its causes, and a hint. This is the one table
+//! from errors to codes and hints; a surface only phrases them.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -22,16 +22,16 @@ use crate::store::feed::CursorError;
 /// Fields that need no hint.
 const OF_EVERY_TASK: [&str; 10] =
     ["to", "state", "title", "body", "tags", "priority", "needs", "batch", "key", "now"];
-/// Most causes that are told.
+/// The most causes that are reported.
 const CAUSES: usize = 9;
 
 pub const CHECK_PATH: &str = "check the path and its permissions";
 const CHECK_FILE: &str = "check that the file exists and is readable";
 
-/// What a failure is about, from which surfaces derive their own codes.
+/// What a failure is about; surfaces derive their own codes from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeKind {
-    /// How the program was called, or how it is set up.
+    /// The call or the setup is wrong.
     Call,
     Request,
     Store,
@@ -41,7 +41,7 @@ pub enum CodeKind {
 
 macro_rules! codes {
     ($($name:ident $kind:ident $number:literal $meaning:literal)*) => {
-        /// What went wrong, for programs. A code never changes its meaning.
+        /// The kind of failure, for programs. A code never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Code {
             $($name,)*
@@ -117,14 +117,14 @@ pub enum Hint {
     CreateStore,
     ChooseStore,
     CheckHome,
-    /// An `up` is at work.
+    /// An `up` is running.
     SeeUp,
-    /// A task was named in place of a file.
+    /// A task was named where a file is expected.
     ContinueTask,
     ListTasks,
-    /// What was given is no cursor of the feed.
+    /// The given text is no cursor of the feed.
     GiveCursor,
-    /// The place in the feed is gone.
+    /// The feed no longer has that place.
     StartAtEnd,
     ShowMoves(TaskId),
     ShowHistory(TaskId),
@@ -138,9 +138,9 @@ pub enum Hint {
     ReadTaskAgain,
     MoveTask,
     SetField,
-    /// The role of the caller may not do this.
+    /// The caller's role may not do this.
     ActAs,
-    /// Only a person may.
+    /// Only a person may do this.
     AskPerson,
     ListDecisions,
     ShowAnswers(DecisionId),
@@ -150,12 +150,12 @@ pub enum Hint {
     ListLifecycles,
     ListPrompts,
     ListWorkflows,
-    /// A workflow that was never started, by its name if one was meant.
+    /// A workflow that was never started; its name, if one was meant.
     StartWorkflow(Option<String>),
     NameWorkflowFile,
     /// Tasks are imported as an export writes them.
     WriteTaskLines,
-    /// What may be reported on a step instead.
+    /// What can be reported on a step instead.
     ReportInstead(Box<ReportInstead>),
     Lint(LintedFiles),
     CheckStore,
@@ -173,14 +173,14 @@ pub enum LintedFiles {
     Prompts,
 }
 
-/// Why a report on a step does not fit, and which do.
+/// Why a report on a step is not possible, and which ones are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportInstead {
     NeedsNote,
     Words {
         task: TaskId,
         step: String,
-        /// Where the step stands.
+        /// The status of the step.
         standing: String,
         role: String,
         /// None if this role has nothing to report.
@@ -206,7 +206,7 @@ pub struct ErrorReport {
     pub code: Code,
     pub hint: Option<Hint>,
     pub message: String,
-    /// Without those that repeat an earlier one.
+    /// Without causes that repeat an earlier one.
     pub causes: Vec<String>,
     /// What a refusal says about each field; empty for everything else.
     pub errors: Vec<FieldError>,
@@ -293,7 +293,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
     (code, Some(hint))
 }
 
-/// Whether somebody named a task in place of a file.
+/// Whether a task was named where a file is expected.
 fn is_task(path: &Path) -> bool {
     path.to_str().is_some_and(|path| path.parse::<TaskId>().is_ok())
 }

@@ -167,8 +167,8 @@ pub(super) fn yaml_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A lifecycle's file with the fragments that it includes: those in `fragments/` beside it, and those
-/// that ship with the program.
+/// A lifecycle's file with the fragments that it includes: those in `fragments/` beside it, and
+/// those that ship with the program.
 fn read_composed(path: &Path) -> Result<String, LibraryError> {
     let own = |name: &str| {
         let file = path.parent()?.join(FRAGMENTS).join(name).with_extension("yaml");

@@ -1,5 +1,5 @@
-//! The use cases: the one door for everything that changes or explains a task. Surfaces parse, call
-//! one function of this folder, and show the result; they decide nothing.
+//! The use cases: the only entry to everything that changes or explains a task. Surfaces parse,
+//! call one function of this folder, and show the result; they decide nothing.
 
 pub mod agents;
 pub mod capacity;
@@ -90,12 +90,12 @@ impl From<DbError> for OpsError {
     }
 }
 
-/// A refusal because of what was given, before the machine was asked.
+/// A refusal because of an argument, before the machine is called.
 pub(crate) fn refuse(field: &str, message: impl Into<String>) -> OpsError {
     OpsError::Store(StoreError::Rejected(Rejected::one(RejectReason::Invalid, field, message)))
 }
 
-/// A request as text, so that its idempotency key can tell it from another one.
+/// A request as text, so that its idempotency key distinguishes it from others.
 fn request_text(request: &impl Serialize) -> String {
     serde_json::to_string(request).expect("requests are plain data")
 }

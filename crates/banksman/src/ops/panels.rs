@@ -1,5 +1,5 @@
-//! Who sits on the panel that a task is in, and what each of them does. It only reads: the engine
-//! holds panels, and nothing here decides anything about one.
+//! The reviewers of a task's panel, and what each of them is doing. It only reads: the engine runs
+//! panels, and nothing here decides anything about one.
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Activity;
@@ -10,37 +10,37 @@ use banksman_core::time::Instant;
 use super::OpsError;
 use crate::store::{Store, Stored};
 
-/// What is shown of why an answer did not count, in bytes.
+/// How much of the reason why an answer did not count is shown, in bytes.
 const MISSED_BYTES: usize = 300;
 
-/// A review that is not answered yet.
+/// A review without an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingReview {
     pub task: TaskId,
     pub reviewer: String,
     pub doing: ReviewerStatus,
-    /// Why its last answer did not count, in one line, if it is asked again.
+    /// Why its last answer did not count, in one line, if the reviewer is asked again.
     pub missed: Option<String>,
-    /// Whether there is a run that can be looked at.
+    /// Whether it has a run to look at.
     pub was_asked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewerStatus {
-    /// Until its time for an answer is over.
+    /// Until its time limit is over.
     Reading { run: RunId, until: Option<Instant> },
-    /// It is asked again at this time.
+    /// Asked again at this time.
     Resting { until: Option<Instant> },
-    /// It waits for a worker.
+    /// Waits for a worker.
     Queued,
 }
 
-/// Whether the task waits for the word of others.
+/// Whether the task waits for reviewers.
 pub fn is_at_panel(parent: &Stored) -> bool {
     parent.activity() == Some(Activity::Panel)
 }
 
-/// Whether a part of a task is there to judge it, and not to do some of its work.
+/// Whether a child reviews its parent's work instead of doing some of it.
 pub fn is_review(child: &Stored) -> bool {
     child.lifecycle.purpose == Purpose::Review
 }
@@ -50,7 +50,7 @@ pub fn reviewer(review: &Stored) -> &str {
     review.text(Field::Reviewer).unwrap_or("reviewer")
 }
 
-/// The unanswered reviews of the panel that the task is in now, in the order of their creation.
+/// The unanswered reviews of the task's present panel, in the order of their creation.
 pub(super) fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
     if !is_at_panel(parent) {
         return Ok(Vec::new());
@@ -91,6 +91,6 @@ fn open_review(store: &Store, review: &Stored) -> Result<PendingReview, OpsError
 /// Why the last answer of a reviewer did not count.
 pub fn missed(review: &Stored) -> Option<String> {
     let why = review.text(Field::Diagnostic).filter(|_| review.task.epoch > 0)?;
-    // What comes after the first line is what the agent has said about it.
+    // Only the first line is ours; the agent's own words follow.
     Some(line(why.trim().lines().next().unwrap_or_default(), MISSED_BYTES))
 }

@@ -15,10 +15,10 @@ use super::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
 
-/// Answers that let the work go on, the clearest first.
+/// Answers that continue the work, the clearest first.
 const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "retry"];
 
-/// What came of asking.
+/// The result of a request.
 #[derive(Debug, Clone)]
 pub enum PermissionResult {
     /// It needs no permission, or has it already.
@@ -27,8 +27,8 @@ pub enum PermissionResult {
     Waits { request: Box<PermissionRequest>, applied: Box<Applied> },
 }
 
-/// Asks for permission as somebody who works on a task through this program: the system moves the task
-/// to where people are asked, because not every role may do so by itself.
+/// Asks for permission on behalf of an agent that works on a task through this program: the system
+/// moves the task to where people are asked, because not every role may do so.
 pub fn ask(
     session: &Session,
     policy: Policy,
@@ -76,12 +76,12 @@ fn escalated(
     moved(store, id, (actor, epoch), &request, now)
 }
 
-/// What a person has allowed, and how the task went on.
+/// What a person has allowed, and how the task continues.
 #[derive(Debug, Clone)]
 pub struct PermissionGranted {
     pub decision: DecisionId,
     pub actions: Vec<Action>,
-    /// None where no answer of the question lets the work go on by itself.
+    /// None if no answer of the decision continues the work by itself.
     pub answered: Option<Box<AnswerResult>>,
 }
 
@@ -100,7 +100,7 @@ pub fn allow(
         return Err(decisions::settled(store, &decision)?);
     }
     let word = GOES_ON.into_iter().find(|word| decision.offers.iter().any(|(own, _)| own == word));
-    // On record once for each decision, however often it is granted.
+    // Recorded once for each decision, however often it is granted.
     store.note(decision.task, actor, Note::Allow, &format!("{ALLOW}-{}", decision.id), now)?;
     let answer = |word: &str| AnswerRequest {
         which: DecisionRef::Decision(decision.id),

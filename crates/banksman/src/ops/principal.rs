@@ -1,5 +1,5 @@
-//! Who calls, and what each kind of caller may do: the one table. A surface only finds out who is
-//! calling; [`Session`](super::Session) asks this table before it hands out the store.
+//! The callers, and what each kind of caller may do: the one table. A surface only finds out who is
+//! calling; [`Session`](super::Session) checks this table before it hands out the store.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use banksman_core::machine::Actor;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
     Person(Actor),
-    /// A worker outside Banksman, or another program with a role of the lifecycles.
+    /// A worker outside Banksman, or another program with a role of a lifecycle.
     Worker(Actor),
     Run(RunCaller),
     /// This program: the engine and its keepers.
@@ -49,7 +49,7 @@ pub enum Access {
 
 macro_rules! operations {
     ($($name:ident $what:literal $person:ident $worker:ident $run:ident $system:ident)*) => {
-        /// What a caller can ask for.
+        /// An operation that a caller can ask for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Operation { $($name),* }
 
@@ -100,7 +100,7 @@ impl Principal {
         if actor.is_human() { Self::Person(actor) } else { Self::Worker(actor) }
     }
 
-    /// What is written into the history.
+    /// The actor in the history.
     pub fn actor(&self) -> Actor {
         match self {
             Self::Person(actor) | Self::Worker(actor) => actor.clone(),
@@ -133,7 +133,7 @@ impl Principal {
     }
 }
 
-/// An operation that is not for this caller.
+/// An operation that this caller may not do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Forbidden {
     pub caller: Actor,

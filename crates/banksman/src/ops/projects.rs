@@ -1,4 +1,4 @@
-//! Projects: repositories that a store knows.
+//! Projects: the repositories in a store.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use banksman_core::time::Instant;
 use super::principal::Operation;
 use super::{OpsError, Session};
 
-/// The name that a folder suggests: its last part, in letters that ids may have.
+/// The default name for a folder: its last component, in letters that ids may have.
 pub fn name_for(folder: &Path) -> String {
     let last =
         folder.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -20,16 +20,15 @@ pub fn name_for(folder: &Path) -> String {
     if word.is_empty() { "project".to_owned() } else { word }
 }
 
-/// The project that a folder belongs to: the one whose own folder is nearest above it. Every caller
-/// may know where it is.
+/// The project of a folder: the one whose own folder is nearest above it. Every caller may read it.
 pub fn at(session: &Session, folder: &Path) -> Result<Option<String>, OpsError> {
     let mut projects = session.unchecked().projects()?;
     projects.retain(|(_, path)| folder.starts_with(path));
     Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
 }
 
-/// Makes a project known, under the given name or one that its folder suggests, and answers with
-/// the name that it has. A folder that is known keeps its name.
+/// Adds a project, under the given name or the default for its folder, and returns its name. A
+/// known folder keeps its name.
 pub fn init(
     session: &Session,
     name: Option<&str>,

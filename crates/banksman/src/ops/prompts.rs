@@ -1,5 +1,5 @@
-//! The prompts of a project as people look at them: which there are, what each says, and what is
-//! wrong with the project's own.
+//! The prompts of a project for people: their list, their texts, and the problems of the project's
+//! own.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ pub struct PromptEntry {
     /// The project's own file.
     pub file: Option<PathBuf>,
     pub schema: Option<&'static str>,
-    /// What is put in.
+    /// The values that it uses.
     pub values: Vec<String>,
     pub is_sound: bool,
 }
 
-/// What is wrong with a file.
+/// A problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptFinding {
     pub path: PathBuf,
@@ -53,7 +53,7 @@ pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
     Ok(list)
 }
 
-/// The names of the values that a template puts in, each once.
+/// The names of the values that a template uses, each once.
 pub fn values(built_in: &BuiltInTemplate) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in Template::read(built_in.text).names() {
@@ -64,7 +64,7 @@ pub fn values(built_in: &BuiltInTemplate) -> Vec<String> {
     names
 }
 
-/// One that ships with the program, by its name.
+/// A built-in prompt, by its name.
 pub fn find(name: &str) -> Result<&'static BuiltInTemplate, OpsError> {
     built_in(name).ok_or_else(|| {
         let known = BUILT_IN.iter().map(|one| one.name);
@@ -75,7 +75,7 @@ pub fn find(name: &str) -> Result<&'static BuiltInTemplate, OpsError> {
     })
 }
 
-/// All that is wrong with the project's own files.
+/// All problems of the project's own files.
 pub fn lint(prompts: &Prompts) -> Result<Vec<PromptFinding>, PromptError> {
     let mut findings = Vec::new();
     for file in prompts.files()? {

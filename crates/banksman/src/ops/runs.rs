@@ -1,5 +1,5 @@
-//! Runs as people look at them: which there are, where they work and what they logged. It only
-//! reads, and opens windows for people who ask for one.
+//! Runs for people: their list, where they work and what they logged. It only reads, and opens
+//! windows for people who ask for one.
 
 mod follow;
 mod location;

@@ -1,6 +1,5 @@
-//! A caller at a store. A use case gets the store from here and nowhere else, by naming its
-//! operation, so that nothing can be done that the table of [`principal`](super::principal) does
-//! not allow.
+//! A caller of a store. A use case gets the store only from here, by naming its operation, so that
+//! it cannot do what the table of [`principal`](super::principal) does not allow.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,7 +31,7 @@ impl Session {
         Ok(Self { store, principal: Principal::outside(actor) })
     }
 
-    /// For an agent inside a run. Only a token proves which one it is.
+    /// For an agent inside a run. Only a token proves which run it is.
     pub fn inside_run(
         store: Store,
         token_hash: Option<&[u8]>,
@@ -40,7 +39,7 @@ impl Session {
     ) -> Result<Self, OpsError> {
         let mut caller = RunCaller::unproven(name);
         let proven = token_hash.map(|hash| store.run_of_token(hash)).transpose()?.flatten();
-        // A token that another run has got hold of proves nothing.
+        // The token of another run proves nothing.
         let is_of = |run: &RunId| name.is_none_or(|name| name == run.to_string());
         if let Some(run) = proven.filter(is_of) {
             caller.own = Some(run);
@@ -49,7 +48,7 @@ impl Session {
         Ok(Self { store, principal: Principal::Run(caller) })
     }
 
-    /// For the owner of a file that a person has the program keep, such as the daily note.
+    /// For the owner of a file that a person lets the program maintain, such as the daily note.
     pub(super) fn on_behalf_of(&self, owner: &Actor) -> Result<Self, OpsError> {
         let store = self.may(Operation::AnswerDecision)?.clone();
         Self::outside(store, owner.clone())
@@ -68,7 +67,7 @@ impl Session {
         self.principal.actor()
     }
 
-    /// The epoch under which a run writes. After the run has lost its lease, its writes are stale.
+    /// The epoch of a run's writes. After the run has lost its lease, they are stale.
     pub fn epoch(&self) -> Option<i64> {
         self.principal.own_run().map(|run| run.epoch)
     }
@@ -85,8 +84,7 @@ impl Session {
         Ok(&self.store)
     }
 
-    /// The store without a check: to find out what a request is about, and to put a refusal on
-    /// record.
+    /// The store without a check: to find out what a request is about, and to record a refusal.
     pub(super) fn unchecked(&self) -> &Store {
         &self.store
     }
@@ -101,12 +99,12 @@ impl Session {
         self.may(Operation::RunAgents).cloned()
     }
 
-    /// What was left out of the answers since the last call, because it is damaged.
+    /// The damaged rows that were left out of answers since the last call.
     pub fn take_damaged(&self) -> BTreeSet<Damage> {
         self.store.take_damaged()
     }
 
-    /// The time by the store's clock.
+    /// The time of the store's clock.
     pub fn now(&self, now: Instant) -> Result<Instant, OpsError> {
         Ok(self.store.now(now)?)
     }
@@ -142,7 +140,7 @@ impl Session {
     }
 }
 
-/// The actor under which the run was claimed: its role is one of the lifecycle.
+/// The actor that claimed the run, whose role is one of the lifecycle.
 fn run_actor(store: &Store, run: RunId) -> Result<Option<Actor>, StoreError> {
     let lease = store.task(run.task)?.task.lease;
     Ok(lease.and_then(|lease| lease.worker.parse().ok()))

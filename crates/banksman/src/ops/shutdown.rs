@@ -123,7 +123,7 @@ fn pid_in(mut file: &File) -> io::Result<Option<Pid>> {
 pub struct StoppedJobs {
     pub ended: Vec<JobId>,
     pub still_running: Vec<JobId>,
-    /// Jobs whose folder cannot be read, so that nobody knows whether they are running.
+    /// Jobs whose folder cannot be read, so that it is unknown whether they run.
     pub unreadable: Vec<(JobId, SiteError)>,
 }
 

@@ -1,8 +1,7 @@
-//! What is going on right now: who works on what, what is tried again and when, and what waits for
-//! people; on this machine also what its agents are doing and how much room they take.
+//! The present state of the store: running agents, pending retries, and what waits for people; on
+//! this machine also what its agents are doing and how much disk they use.
 //!
-//! It only reads, and every list is bounded: with thousands of tasks at work a glance is still a
-//! glance.
+//! It only reads, and every list is bounded, so that the page stays short with thousands of tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,10 +29,10 @@ pub use crate::exec::worktree::removal::DiskUse;
 const DISK_ENTRIES: u64 = 20_000;
 /// Most entries of each list.
 pub const SHOWN: usize = 50;
-/// Delayed tasks that are looked at for those that are to be tried again.
+/// Delayed tasks that are searched for those that are to be tried again.
 const DELAYED: i64 = 200;
 
-/// Everything on the page, from the store and from the folders of this machine.
+/// The whole page, from the store and from the folders of this machine.
 #[derive(Debug, Clone)]
 pub struct StatusPage {
     pub summary: StatusSummary,
@@ -52,30 +51,30 @@ pub struct HomeUse {
 #[derive(Debug, Clone)]
 pub struct StatusSummary {
     pub overview: Overview,
-    /// The longest at work first; `overview.running` counts all.
+    /// The longest running first; `overview.running` counts all.
     pub at_work: Vec<ActiveRun>,
     /// The next one first.
     pub retries: Vec<PendingRetry>,
-    /// Those with a deadline in the order of their questions, then the others.
+    /// Those with a deadline in the order of their decisions, then the others.
     pub asks: Vec<NeedsPerson>,
     /// The latest first.
     pub parents: Vec<ParentProgress>,
 }
 
-/// A run that holds its lease.
+/// A run with its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveRun {
     pub run: RunId,
     pub title: String,
     pub state: String,
     pub worker: String,
-    /// None for a worker from outside.
+    /// None for an external worker.
     pub node: Option<String>,
     pub started_at: Instant,
 }
 
-/// A task whose last run has failed and that is tried again by itself. It neither runs nor has it
-/// failed.
+/// A task whose last run has failed and that will be retried automatically. It is neither running
+/// nor failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRetry {
     pub task: TaskId,
@@ -89,7 +88,7 @@ pub struct PendingRetry {
     pub error: String,
 }
 
-/// A task that has not ended and whose parts do its work.
+/// A task that has not ended and whose children do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentProgress {
     pub task: TaskId,
@@ -98,7 +97,7 @@ pub struct ParentProgress {
     pub progress: Progress,
 }
 
-/// Something that only a person can move on.
+/// A task that only a person can move on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeedsPerson {
     pub task: TaskId,
@@ -110,7 +109,7 @@ pub struct NeedsPerson {
 }
 
 impl StatusSummary {
-    /// How many of the tasks in each state are not worked on but wait for another try.
+    /// How many of the tasks in each state wait for a retry.
     pub fn retries_by_state(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for retry in &self.retries {
@@ -188,7 +187,7 @@ fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
         if list.len() == SHOWN {
             break;
         }
-        // What was never tried is only not to start yet.
+        // A task without a run is delayed, but not retried.
         let Some(stored) = store.readable_task(id)?.filter(|stored| stored.task.epoch > 0) else {
             continue;
         };
@@ -214,7 +213,7 @@ fn asks(store: &Store) -> Result<Vec<NeedsPerson>, OpsError> {
         let actions: Vec<&str> =
             decision.offers.iter().map(|(action, _)| action.as_str()).collect();
         asked.insert(decision.task);
-        // What the agent asked says more than what its lifecycle asks of everybody.
+        // What the agent asked is more specific than what its lifecycle asks in every case.
         let told = last_run(store, decision.task)?.and_then(|last| last.detail);
         let question = told.filter(|told| !told.is_empty()).unwrap_or(decision.asks);
         list.push(NeedsPerson {
@@ -253,15 +252,15 @@ fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
     Ok(list)
 }
 
-/// A blocked task may as well wait for another one, for a worker or for a time.
+/// A blocked task may also wait for another task, a worker or a time.
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
     let detail = store.detail(stored.task.id)?;
     let next = detail.timers.first().map(|timer| timer.due);
     Ok(waits_for(&stored.lifecycle, &stored.task, next) == WaitsFor::Person)
 }
 
-/// A task that waits for a person without a question that was written down: how its last run ended
-/// says most.
+/// A task that waits for a person without an open decision: how its last run ended explains it
+/// best.
 fn unasked(store: &Store, stored: Stored) -> Result<NeedsPerson, OpsError> {
     let last = last_run(store, stored.task.id)?.and_then(|last| last.detail);
     let state = state_of(&stored);

@@ -1,4 +1,4 @@
-//! What a caller can do next, as data: each surface says in its own terms how it is done.
+//! What a caller can do next, as data: each surface phrases it in its own terms.
 
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::contract::Field;
@@ -14,28 +14,28 @@ pub enum Suggestion {
     CheckStore,
     ShowTask(TaskId),
     Why(TaskId),
-    /// What the last run of a task did.
+    /// What the task's last run did.
     Log(TaskId),
     Retry(TaskId),
     Unblock(TaskId),
-    /// To one of these states.
+    /// Move it to one of these states.
     MoveTo {
         task: TaskId,
         states: Vec<String>,
     },
-    /// By a trigger that may ask for a text.
+    /// Move it by a trigger that may need a text.
     MoveOn {
         task: TaskId,
         trigger: String,
         field: Option<Field>,
     },
     ShowDecision(DecisionId),
-    /// With one of these actions.
+    /// Answer with one of these actions.
     Answer {
         decision: DecisionId,
         actions: Vec<String>,
     },
-    /// What a workflow waits for.
+    /// Do what a workflow waits for.
     DriveWorkflow,
     ReportStep {
         /// A step or a gate.
@@ -45,7 +45,7 @@ pub enum Suggestion {
         workflow: TaskId,
     },
     ResumeBatch(String),
-    /// A limit of its budget.
+    /// Raise a limit of its budget.
     RaiseBudget {
         batch: String,
         limit: &'static str,

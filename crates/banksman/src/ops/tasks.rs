@@ -88,7 +88,7 @@ pub(super) fn named(batch: &str) -> Result<&str, OpsError> {
     }
 }
 
-/// Whether tasks can be in a batch of this name.
+/// Whether a batch can have this name.
 pub fn is_batch_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= limits::NAME_BYTES
@@ -97,7 +97,7 @@ pub fn is_batch_name(name: &str) -> bool {
 
 #[derive(Debug, Clone, Default)]
 pub struct MoveRequest {
-    /// A state; may be left out when a trigger is given.
+    /// A state; optional if there is a trigger.
     pub to: Option<String>,
     pub trigger: Option<String>,
     pub fields: Fields,
@@ -111,7 +111,7 @@ impl MoveRequest {
     }
 }
 
-/// Asks for a move of a task.
+/// Requests a transition of a task.
 pub fn move_task(
     session: &Session,
     id: TaskId,
@@ -122,7 +122,7 @@ pub fn move_task(
     moved(store, id, (&session.actor(), session.epoch()), request, now)
 }
 
-/// Asks for a move as an actor, under the epoch of a run if it is one.
+/// Requests a transition as an actor, under the epoch of a run if the actor is one.
 pub(super) fn moved(
     store: &Store,
     id: TaskId,
@@ -143,7 +143,7 @@ pub(super) fn moved(
         epoch,
         request.version,
     );
-    // A run has keys of its own, so that it cannot take one that somebody else will use.
+    // A run has keys of its own, so that it cannot use up a key of another caller.
     let own_key = request.key.as_ref().map(|key| match epoch {
         Some(epoch) => format!("{}:{key}", RunId { task: id, epoch }),
         None => key.clone(),
@@ -178,8 +178,8 @@ pub fn retry(
     moved(store, id, (&session.actor(), session.epoch()), &request, now)
 }
 
-/// The most common moves, by their trigger. Lifecycles keep a person's words in different fields;
-/// those that this one does not have are left out.
+/// The most common moves, by their trigger. Lifecycles have different fields for a person's words;
+/// fields that this one does not have are left out.
 pub fn steer(
     session: &Session,
     id: TaskId,
@@ -204,12 +204,12 @@ fn steering(
     MoveRequest::by(trigger, fields.collect())
 }
 
-/// A task with what the surfaces show beside its row.
+/// A task with what surfaces show beside its row.
 #[derive(Debug, Clone)]
 pub struct TaskView {
     pub stored: Stored,
     pub needs: Vec<Dependency>,
-    /// How far its parts are, if it has any and somebody has looked.
+    /// The progress of its children, if it has any and it was read.
     pub progress: Option<Progress>,
 }
 
@@ -224,7 +224,7 @@ pub fn view_of(session: &Session, mut stored: Stored) -> Result<TaskView, OpsErr
     Ok(TaskView { needs: store.needs(id)?, stored, progress })
 }
 
-/// Tasks that fit, newest first, and where the next page begins if there is one.
+/// Matching tasks, newest first, and the start of the next page if there is one.
 pub fn page(
     session: &Session,
     filter: &Filter,
@@ -242,18 +242,18 @@ pub fn page(
     Ok((complete.map(view).collect(), next))
 }
 
-/// Tasks as people look through them.
+/// A page of tasks for people.
 #[derive(Debug, Default)]
 pub struct TaskListing {
     pub tasks: Vec<Stored>,
-    /// Where the next page begins if there is one.
+    /// The start of the next page if there is one.
     pub next: Option<TaskId>,
     /// Finished reviews that the page hides.
     pub left_out: i64,
 }
 
-/// Tasks that match, newest first, without finished reviews: their verdicts are on record with the
-/// reviewed tasks, and there would soon be more of them than of everything else.
+/// Matching tasks, newest first, without finished reviews: their verdicts are recorded with the
+/// reviewed tasks, and they would soon outnumber everything else.
 pub fn listed(
     session: &Session,
     filter: &Filter,
@@ -283,8 +283,8 @@ pub fn listed(
     }
 }
 
-/// When a task is tried again by itself that nobody is at work on. What was never tried is only not
-/// to start yet.
+/// When a task without a run will be retried automatically. A task that was never started is only
+/// delayed.
 pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
     let task = &stored.task;
     task.not_before.filter(|_| task.lease.is_none() && task.epoch > 0 && !stored.state().terminal)
@@ -294,7 +294,7 @@ fn ids(tasks: &[Stored]) -> Vec<TaskId> {
     tasks.iter().map(|stored| stored.task.id).collect()
 }
 
-/// Shows every task, oldest first, without how far its parts are: those are shown themselves.
+/// Reads every task, oldest first, without the progress of its children: those are read themselves.
 pub fn each_task<E: From<OpsError>>(
     session: &Session,
     mut show: impl FnMut(&TaskView) -> Result<(), E>,
@@ -311,7 +311,7 @@ pub fn each_task<E: From<OpsError>>(
     }
 }
 
-/// Shows every record of a task, oldest first.
+/// Reads every record of a task, oldest first.
 pub fn each_record<E: From<OpsError>>(
     session: &Session,
     id: TaskId,
@@ -343,7 +343,7 @@ pub(super) fn each_record_of<E: From<OpsError>>(
 pub struct TaskPage {
     pub detail: Detail,
     pub progress: Option<Progress>,
-    /// Where the caller could move it now.
+    /// The states that the caller could move it to now.
     pub allowed: Vec<String>,
     /// The last runs, the oldest first.
     pub runs: Vec<PastRun>,
@@ -364,7 +364,7 @@ pub fn everything(session: &Session, id: TaskId, now: Instant) -> Result<TaskPag
     })
 }
 
-/// How far the children of listed tasks are.
+/// The progress of the children of listed tasks.
 pub fn progress_of(
     session: &Session,
     tasks: &[Stored],
@@ -372,7 +372,7 @@ pub fn progress_of(
     Ok(session.may(Operation::ReadStore)?.progress(&ids(tasks))?)
 }
 
-/// Tasks that fit, newest first, with finished reviews.
+/// Matching tasks, newest first, with finished reviews.
 pub fn all_listed(
     session: &Session,
     filter: &Filter,
@@ -401,14 +401,14 @@ pub fn refresh_children(
     Ok(session.may_on(Operation::ReadTask, parent)?.refresh_children(parent, known)?)
 }
 
-/// The runs of a task, the last ones if there are very many.
+/// The runs of a task, only the last ones if there are very many.
 pub fn past_runs(session: &Session, id: TaskId) -> Result<Vec<PastRun>, OpsError> {
     let store = session.may_on(Operation::ReadTask, id)?;
     store.task(id)?;
     Ok(store.past_runs(id, ALL_RUNS)?)
 }
 
-/// One task as it stands.
+/// One task.
 pub fn find(session: &Session, id: TaskId) -> Result<Stored, OpsError> {
     Ok(session.may_on(Operation::ReadTask, id)?.task(id)?)
 }
@@ -425,8 +425,8 @@ pub(super) fn key(
     Ok(Some(IdempotencyKey::new(text, &request_text(asked))))
 }
 
-/// Values as people type them, in the types that the lifecycle declares. `workPlan.bullets` sets a
-/// member.
+/// Values as people type them, converted to the types that the lifecycle declares.
+/// `workPlan.bullets` sets a member.
 pub(super) fn coerced(lifecycle: &Lifecycle, given: &Fields) -> Fields {
     let mut fields = Fields::new();
     for (name, value) in given {

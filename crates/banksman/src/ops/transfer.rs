@@ -1,8 +1,7 @@
-//! Tasks out of one store and into another, as JSON lines.
+//! Exports tasks of a store and imports them into another, as JSON lines.
 //!
-//! A line is a task as the surfaces show it. Its id is the one it had; here it gets a new one, and
-//! the lines that name it (`needs`, `parent`) are led to the new one. The same line twice is
-//! imported once.
+//! A line is a task as surfaces show it. The task gets a new id, and references to the old one
+//! (`needs`, `parent`) are changed accordingly. The same line twice is imported once.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -22,12 +21,12 @@ use super::tasks::{key, named};
 use super::{OpsError, Session, refuse, request_text};
 use crate::store::{Add, Definition, Edge};
 
-/// A line longer than this is not a task: titles, bodies and fields are bounded far below.
+/// A longer line is not a task: titles, bodies and fields have much lower limits.
 pub const LINE_BYTES: usize = 2 * 1024 * 1024;
-/// Lines of one import: all of them are held while their order is found.
+/// Lines of one import: all of them are in memory while they are ordered.
 pub const LINES: usize = 100_000;
 
-/// What an import needs of a line. Everything else in it is told again by the new store itself.
+/// The parts of a line that an import reads. The new store computes everything else.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -55,21 +54,21 @@ struct Line {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The id that the line gave.
+    /// The id in the line.
     pub from: Option<String>,
     pub to: TaskId,
-    /// Whether it had been imported before.
+    /// Whether it was imported before.
     pub known: bool,
 }
 
-/// What holds for all lines of one import.
+/// Defaults for all lines of one import.
 #[derive(Debug, Clone)]
 pub struct Defaults<'a> {
     pub project: &'a str,
     pub lifecycle: &'a str,
 }
 
-/// Imports tasks in the order in which they can be: first those that others need.
+/// Imports tasks in a possible order: first those that others need.
 pub fn import(
     session: &Session,
     library: &Library,
@@ -135,8 +134,8 @@ fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
     }
 }
 
-/// Places of the lines such that what is needed comes first. A line that would have to wait for
-/// itself is refused.
+/// An order of the lines in which each comes after those that it needs. A line that would have to
+/// wait for itself is refused.
 fn in_order(lines: &[(usize, Line)]) -> Result<Vec<usize>, OpsError> {
     let by_id: BTreeMap<&str, usize> = lines
         .iter()
@@ -257,14 +256,14 @@ fn state_named(lifecycle: &Lifecycle, name: &str) -> Result<StateId, OpsError> {
     })
 }
 
-/// Counters stand among the fields of an exported task; the new store counts anew.
+/// An exported task has its counters among its fields; the new store starts them at zero.
 fn without_counters(lifecycle: &Lifecycle, fields: &Fields) -> Fields {
     let counted = |name: &String| lifecycle.counters.iter().any(|counter| counter.name == *name);
     let own = fields.iter().filter(|(name, _)| !counted(name));
     own.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Part of a message: not without end.
+/// A part of a message, cut to a limit.
 fn clip(text: &str) -> String {
     text.chars().take(64).filter(|c| !c.is_control()).collect()
 }

@@ -1,4 +1,4 @@
-//! Why a task is where it is: what it waits for, until when, and what would move it on.
+//! Explains why a task is where it is: what it waits for, until when, and what would move it on.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
 
-/// One thing that a task waits for.
+/// One reason why a task waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitReason {
     pub kind: &'static str,
@@ -56,7 +56,7 @@ pub struct Explanation {
     pub next: NextStep,
 }
 
-/// What happens next, in a sentence, and what a caller can do about it, one after the other.
+/// What happens next, in a sentence, and what a caller can do, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStep {
     pub what: String,
@@ -68,13 +68,13 @@ impl NextStep {
         Self { what: what.into(), suggestions: suggestions.into_iter().collect() }
     }
 
-    /// Nobody can do anything about it.
+    /// A step that no caller can take.
     fn of_itself(what: &str) -> Self {
         Self::new(what, [])
     }
 }
 
-/// Bounds that are settings and not in the store.
+/// Limits that are settings and not in the store.
 #[derive(Debug, Clone, Default)]
 pub struct WhyLimits {
     pub total: Option<u32>,
@@ -83,7 +83,7 @@ pub struct WhyLimits {
     pub task: Budget,
 }
 
-/// What is shown of a reason.
+/// How much of a reason is shown.
 const REASON_CHARS: usize = 500;
 
 pub fn why(
@@ -106,7 +106,7 @@ pub fn why(
         remedy = what;
     }
     if waits_for == WaitsFor::Queue {
-        let (reasons, what) = held_back(store, id, bounds, now)?;
+        let (reasons, what) = obstacles(store, id, bounds, now)?;
         waiting_for.extend(reasons);
         remedy = what;
     }
@@ -142,8 +142,8 @@ pub fn why(
     Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })
 }
 
-/// The parts that are not done, each as it stands, and what to do where one of them waits for a
-/// person.
+/// The children that are not done, each with its status, and what to do where one of them waits for
+/// a person.
 fn children_at_work(
     store: &Store,
     id: TaskId,
@@ -164,12 +164,12 @@ fn children_at_work(
     let line = |child: &Stored| {
         let (task, state) = (&child.task, &child.state().name);
         let what = format!("{} is {state}: {}", task.id, task.title);
-        WaitReason::new("part", what).who(&task.id.to_string())
+        WaitReason::new("child", what).who(&task.id.to_string())
     };
     Ok((children.iter().filter(is_open).map(line).collect(), remedy))
 }
 
-/// What goes into the base, and who sees to it.
+/// What is merged into the base, and which machine does it.
 fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, NextStep), OpsError> {
     let work = stored.local_branch().unwrap_or("its work");
     let only_looks = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
@@ -187,7 +187,7 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, Ne
     })
 }
 
-/// Whether somebody does what is to be done.
+/// Whether a live machine could do the work.
 pub fn has_machines(session: &Session, now: Instant) -> Result<bool, OpsError> {
     let store = session.may(Operation::ReadStore)?;
     let now = store.now(now)?;
@@ -204,7 +204,7 @@ fn nobody_works() -> (WaitReason, NextStep) {
     (waiting, NextStep::new("start agents", [Suggestion::StartAgents]))
 }
 
-/// Whose word a task at a panel waits for, and where to look.
+/// The reviewers that a task at a panel waits for, and where to look.
 fn panel(
     store: &Store,
     parent: &Stored,
@@ -215,12 +215,12 @@ fn panel(
     let mut list = Vec::with_capacity(reviews.len());
     let mut remedy = None;
     for review in &reviews {
-        let (held, what) = match review.doing {
-            ReviewerStatus::Queued => held_back(store, review.task, bounds, now)?,
+        let (reasons, what) = match review.doing {
+            ReviewerStatus::Queued => obstacles(store, review.task, bounds, now)?,
             ReviewerStatus::Reading { .. } | ReviewerStatus::Resting { .. } => (Vec::new(), None),
         };
         remedy = remedy.or(what);
-        list.push(review_at_work(review, &held));
+        list.push(review_at_work(review, &reasons));
     }
     if reviews.is_empty() && is_manual(parent) {
         let what = "whoever drives the workflow answers";
@@ -243,7 +243,7 @@ fn panel(
     Ok((list, next))
 }
 
-fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
+fn review_at_work(review: &PendingReview, reasons: &[WaitReason]) -> WaitReason {
     let PendingReview { task, reviewer, missed, .. } = review;
     let missed = missed.as_deref().map(|why| format!("its last answer did not count: {why}"));
     let because = missed.as_ref().map(|why| format!(", because {why}")).unwrap_or_default();
@@ -258,8 +258,8 @@ fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
             (format!("{reviewer} is asked again at this time{because}"), until)
         }
         (ReviewerStatus::Queued, _) => {
-            let held: Vec<&str> = held.iter().map(|one| one.detail.as_str()).collect();
-            let why = match held.as_slice() {
+            let reasons: Vec<&str> = reasons.iter().map(|one| one.detail.as_str()).collect();
+            let why = match reasons.as_slice() {
                 [] => String::new(),
                 some => format!(", and none is free: {}", some.join("; ")),
             };
@@ -269,8 +269,8 @@ fn review_at_work(review: &PendingReview, held: &[WaitReason]) -> WaitReason {
     WaitReason { until, ..WaitReason::new("review", format!("{task}: {what}")).who(reviewer) }
 }
 
-/// What was never tried is only not to start yet; what was is tried again, and why says how it
-/// ended.
+/// A task without a run is only delayed; otherwise it is retried, and the reason is how its last
+/// run ended.
 fn delay(
     store: &Store,
     stored: &Stored,
@@ -292,9 +292,9 @@ fn delay(
     Ok((WaitReason::new("delay", what).until(at), Some(next)))
 }
 
-/// What keeps every live machine from starting it, and what would change that. The dispatcher is
-/// asked, not imitated.
-fn held_back(
+/// What prevents every live machine from starting it, and what would change that, according to the
+/// dispatcher itself.
+fn obstacles(
     store: &Store,
     id: TaskId,
     bounds: &WhyLimits,
@@ -323,19 +323,19 @@ fn held_back(
         };
         match store.choice(id, &request, now)? {
             None | Some(Ok(_)) => return Ok((Vec::new(), None)),
-            Some(Err(held)) => list.extend(held),
+            Some(Err(reasons)) => list.extend(reasons),
         }
     }
     list.sort();
     list.dedup();
-    let waiting = |held: &Ineligible| WaitReason {
-        kind: held.kind(),
-        detail: held.detail(),
-        until: held.until(),
-        who: held.waits_for(),
+    let waiting = |reason: &Ineligible| WaitReason {
+        kind: reason.kind(),
+        detail: reason.detail(),
+        until: reason.until(),
+        who: reason.waits_for(),
     };
     let mut reasons: Vec<WaitReason> = list.iter().map(waiting).collect();
-    let mut remedy = list.first().map(|held| NextStep::new(held.remedy(), remedy_of(held)));
+    let mut remedy = list.first().map(|reason| NextStep::new(reason.remedy(), remedy_of(reason)));
     if let Some(asked) = what_is_asked(store, id, list.first(), now)? {
         remedy = Some(NextStep::new("a person answers", look_and_answer(&asked)));
         reasons.push(question(&asked));
@@ -344,8 +344,8 @@ fn held_back(
 }
 
 /// What a caller can do about it.
-fn remedy_of(held: &Ineligible) -> Option<Suggestion> {
-    match held {
+fn remedy_of(reason: &Ineligible) -> Option<Suggestion> {
+    match reason {
         Ineligible::Paused => Some(Suggestion::ResumeAgents),
         Ineligible::BatchPaused { batch: name } => Some(Suggestion::ResumeBatch(name.clone())),
         Ineligible::OverBudget { scope: BudgetScope::Batch(name), bound } => {
@@ -369,17 +369,17 @@ fn remedy_of(held: &Ineligible) -> Option<Suggestion> {
     }
 }
 
-/// The open question that holds it back: about a budget, or about its whole, which pauses the batch
-/// of its parts while it waits. To resume the batch by hand would be to go past the question.
+/// The open decision that blocks it: about a budget, or about its parent, which pauses the batch of
+/// its children while it waits. To resume the batch directly would bypass the decision.
 fn what_is_asked(
     store: &Store,
     id: TaskId,
-    held: Option<&Ineligible>,
+    reason: Option<&Ineligible>,
     now: Instant,
 ) -> Result<Option<Decision>, OpsError> {
-    let asked = if let Some(Ineligible::OverBudget { scope, .. }) = held {
+    let asked = if let Some(Ineligible::OverBudget { scope, .. }) = reason {
         store.open_budget_request(scope, now)?
-    } else if matches!(held, Some(Ineligible::BatchPaused { .. })) {
+    } else if matches!(reason, Some(Ineligible::BatchPaused { .. })) {
         store.task(id)?.task.parent
     } else {
         None
@@ -388,7 +388,7 @@ fn what_is_asked(
     Ok(store.last_decision(asked)?.filter(|decision| decision.settled.is_none()))
 }
 
-/// What people are asked, and what they can answer.
+/// The question, and its possible answers.
 fn question(decision: &Decision) -> WaitReason {
     let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
     let what = format!("{} ({})", decision.asks, actions.join(", "));
@@ -435,7 +435,8 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
     list
 }
 
-/// What a person would do: where there is a question, first look at all that is needed to answer it.
+/// What a person would do: if there is a question, first read everything that is needed to answer
+/// it.
 fn answer(lifecycle: &Lifecycle, detail: &Detail) -> Vec<Suggestion> {
     let (task, state) = (detail.stored.task.id, detail.stored.task.state);
     let by_people = |trigger: Trigger| {
@@ -464,7 +465,7 @@ fn look_and_answer(decision: &Decision) -> [Suggestion; 2] {
     [Suggestion::ShowDecision(decision), Suggestion::Answer { decision, actions }]
 }
 
-/// What the state's own requirements say about it: the question, the condition, the fault.
+/// The fields of the task that its state requires: the question, the condition, the fault.
 fn reasons<'d>(
     lifecycle: &'d Lifecycle,
     detail: &'d Detail,
@@ -475,7 +476,7 @@ fn reasons<'d>(
         let text: String = text.chars().take(REASON_CHARS).collect();
         Some(WaitReason::new("reason", format!("{}: {text}", requirement.field)))
     };
-    // When something is due is told by its timer.
+    // The timer already says when something is due.
     let is_time = |requirement: &Requirement| {
         lifecycle.fields.get(&requirement.field).is_some_and(|field| field.kind == Type::Time)
     };
@@ -485,7 +486,7 @@ fn reasons<'d>(
     required.filter(move |requirement| stuck && !is_time(requirement)).filter_map(text)
 }
 
-/// Who speaks against what a person is asked about, or has said nothing.
+/// The reviewers that object to what a person is asked about, or have not answered.
 fn dissent(detail: &Detail) -> impl Iterator<Item = WaitReason> {
     let is_asked = detail.decision.is_some() && detail.stored.state().kind == StateKind::Waiting;
     let verdicts =
@@ -496,7 +497,7 @@ fn dissent(detail: &Detail) -> impl Iterator<Item = WaitReason> {
     })
 }
 
-/// The states that people can move it to from here.
+/// The states that people can move it to.
 fn people_moves(lifecycle: &Lifecycle, detail: &Detail) -> Vec<String> {
     let mut names = Vec::new();
     let by_people = |row: &&Transition| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN);

@@ -1,6 +1,5 @@
-//! Workflows: their files are read and checked, their steps become tasks, and what a person or an
-//! agent reports about a step becomes a move of its task. Nothing here runs a step: the engine
-//! does.
+//! Workflows: reads and checks their files, turns their steps into tasks, and turns reports about a
+//! step into moves of its task. Nothing here runs a step: the engine does.
 
 mod lint;
 mod looks;
@@ -37,11 +36,11 @@ pub use next::{NextAction, NextActionKind, is_manual_step, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, copy_specs, start};
 
-/// Workflows that are looked through for one of a name.
+/// Workflows that are searched for a name.
 const RECENT: i64 = 1_000;
 /// From a review to its step, and from there to the workflow. Nothing is nested deeper.
 const DEPTH: usize = 3;
-/// Names that are listed when none is near to what was typed.
+/// Names that are listed if none is similar to what was typed.
 const NAMES_LISTED: usize = 12;
 
 const NOT_UTF8: &str = "the file is not text in UTF-8";
@@ -61,18 +60,18 @@ pub enum WorkflowError {
     Unsound(Box<Problems>),
 }
 
-/// Reads files and what they include, and puts the parameters in. A parameter goes to those files
-/// that declare it.
+/// Reads files and the files that they include, and fills in the parameters. A parameter is given
+/// to the files that declare it.
 pub fn load(paths: &[PathBuf], params: &Params) -> Result<Vec<Workflow>, OpsError> {
     let sources = Source::read_all(paths, params)?;
     sources.iter().map(|source| Ok(source.flow()?)).collect()
 }
 
-/// A file as it is written, with the values that are meant for it.
+/// A file as it is written, with its parameters.
 struct Source {
     path: PathBuf,
     text: String,
-    /// What is not has signs in its text that stand for what cannot be read.
+    /// Otherwise its text has replacement characters for what cannot be read.
     is_utf8: bool,
     params: Params,
 }
@@ -114,8 +113,8 @@ impl Source {
     }
 }
 
-/// One file alone says itself what it does not know, with the line. Of several, each gets what it
-/// declares, and what none of them declares was mistyped.
+/// A single file reports unknown parameters itself, with the line. Of several files, each gets the
+/// parameters that it declares, and one that none of them declares is a typing mistake.
 fn share(sources: &mut [Source], params: &Params) -> Result<(), OpsError> {
     let declared: Vec<Vec<String>> =
         sources.iter().map(|source| workflow::outline(&source.text).params).collect();
@@ -149,8 +148,8 @@ fn recent_in(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsErr
     Ok(found)
 }
 
-/// The workflow that a word means: its name, then the one that was started last; or the id of its
-/// task, of a step's or of a reviewer's. Without a word the last of all.
+/// The workflow that a word names: by its own name, the one that was started last; or by the id of
+/// its task, or of one of its steps or reviews. Without a word, the last of all.
 pub fn find(
     session: &Session,
     project: Option<&str>,
@@ -174,7 +173,7 @@ pub fn find(
     Err(no_workflow(format!("no workflow `{word}` was started"), hint))
 }
 
-/// The workflow that a task is, or is part of.
+/// The workflow of a task, or the task itself if it is one.
 fn parent_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
     let mut stored = store.task(id)?;
     for _ in 0..DEPTH {
@@ -195,12 +194,12 @@ fn none_yet() -> OpsError {
     no_workflow("no workflow was started here yet", Hint::StartWorkflow(None))
 }
 
-/// What was meant, or what there is if that is not too long to be read.
+/// The similar names, or all of them if they are few.
 fn named_near(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
     let mut known: Vec<&str> = known.collect();
     known.sort_unstable();
     known.dedup();
-    // One of a matrix, or of an included file.
+    // A step of a matrix, or of an included file.
     if let Some(longer) = known.iter().find(|known| known.starts_with(word)) {
         return format!("did you mean `{longer}`?");
     }
@@ -210,15 +209,15 @@ fn named_near(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
     format!("there are {}, {} among them", known.len(), known[..3].join(", "))
 }
 
-/// A workflow as it stands, its steps in an order in which they can start.
+/// The status of a workflow, its steps in an order in which they can start.
 #[derive(Debug, Clone)]
 pub struct WorkflowStatus {
     pub workflow: Stored,
     pub steps: Vec<Stored>,
     pub flow: Workflow,
-    /// Of all its runs that have ended, those of reviewers among them.
+    /// The cost of all its runs that have ended, including those of reviewers.
     pub cost_micros: i64,
-    /// Whose word the steps at a gate of agents wait for.
+    /// The reviews that steps at a gate of agents wait for.
     pub reviews: BTreeMap<TaskId, Vec<PendingReview>>,
 }
 
@@ -240,7 +239,7 @@ pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, O
     Ok(WorkflowStatus { workflow, steps, flow, cost_micros, reviews })
 }
 
-/// A workflow has a batch of its own, which reviewers belong to as well.
+/// A workflow has its own batch, which includes its reviews.
 fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, OpsError> {
     let batches = store.batches()?;
     let own = batches.iter().find(|batch| Some(&batch.name) == workflow.task.batch.as_ref());
@@ -256,12 +255,12 @@ impl WorkflowStatus {
     }
 }
 
-/// Whether a step is done, and its gate answered, by whoever drives the workflow.
+/// Whether the driver of the workflow does the step and answers its gate.
 pub fn is_manual(step: &Stored) -> bool {
     step.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
 }
 
-/// Finds a step by its id in the file, by its gate's, or by its task's.
+/// Finds a step by its id in the file, or by the id of its gate or of its task.
 fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError> {
     let gates: Vec<Option<String>> =
         steps.iter().map(gate_of).collect::<Result<_, StoreError>>()?;
@@ -284,7 +283,7 @@ fn gate_of(stored: &Stored) -> Result<Option<String>, StoreError> {
     Ok(step.and_then(|step| step.gate).map(|gate| gate.id))
 }
 
-/// Until when people may say no to a step that an agent has let pass. Then it goes on by itself.
+/// Until when people may veto a step that an agent has let pass. Then it continues by itself.
 pub fn veto_ends(stored: &Stored) -> Option<Instant> {
     let offers = &stored.state().does.as_ref()?.offers;
     let (_, bound) =
@@ -298,7 +297,7 @@ fn is_workflow(stored: &Stored) -> bool {
 }
 
 closed! {
-    /// How a step or a gate ended, as people say it.
+    /// How a step or a gate ended, in the words of people.
     pub enum ReportedOutcome {
         Done = "done",
         Pass = "pass",
@@ -311,7 +310,7 @@ closed! {
 }
 
 impl ReportedOutcome {
-    /// The trigger that it asks for, and the field that its note goes to.
+    /// The trigger that it requests, and the field of its note.
     fn meaning(self) -> (Trigger, Field) {
         match self {
             Self::Done => (Trigger::Signal, Field::Note),
@@ -324,7 +323,7 @@ impl ReportedOutcome {
         }
     }
 
-    /// Whether it says nothing without a note.
+    /// Whether it is useless without a note.
     pub fn needs_note(self) -> bool {
         match self {
             Self::Fail | Self::Veto | Self::Abort => true,
@@ -333,11 +332,11 @@ impl ReportedOutcome {
     }
 }
 
-/// What somebody says about a step.
+/// A report about a step.
 #[derive(Debug, Clone, Copy)]
 pub struct StepReport<'a> {
     pub word: ReportedOutcome,
-    /// Where it was done, for whoever drives the workflow by hand.
+    /// Where it was done, for the driver of a manual workflow.
     pub place: Option<WorkFolder<'a>>,
     pub note: Option<&'a str>,
     pub reason: Option<&'a str>,
@@ -357,9 +356,9 @@ pub fn failures(step: &Stored) -> u32 {
     at.and_then(|at| step.task.counters.get(at)).map_or(0, |count| count.total)
 }
 
-/// The move that a report asks for. Who has done a step by hand need not wait until Banksman has
-/// laid it out: they open it themselves, by a move and not by a turn of the engine, because the
-/// machine that they report from need not take part in the work.
+/// Requests the move that a report means. A manual step need not wait for Banksman to prepare it:
+/// the report opens it, with a move and not in a turn of the engine, because the reporting machine
+/// need not run one.
 pub fn report(
     session: &Session,
     step: &Stored,
@@ -369,7 +368,7 @@ pub fn report(
     if said.word == ReportedOutcome::Done && next::awaits_manual_step(step) {
         let open = MoveRequest::by(Trigger::Open, Fields::new());
         match move_task(session, step.task.id, &open, now) {
-            // The engine was faster, or it is not theirs to open: what was said decides.
+            // The engine was faster, or the caller may not open it: the report's own move decides.
             Ok(_) | Err(OpsError::Store(StoreError::Rejected(_))) => {}
             Err(error) => return Err(error),
         }
@@ -388,7 +387,7 @@ pub fn report(
     move_task(session, step.task.id, &request, now)
 }
 
-/// What to report instead of what was refused.
+/// What can be reported instead of a refused report.
 pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> ReportInstead {
     let role = session.actor().role;
     let lifecycle = &step.lifecycle;
@@ -434,8 +433,8 @@ pub fn step_named(
     };
     let here = find(session, project, workflow).and_then(|parent| of(&parent));
     match (here, workflow, word.parse::<TaskId>()) {
-        // A task's id needs no workflow to be found; an id in a file may be a number as well, and
-        // goes first.
+        // The id of a task identifies its workflow too. An id in a file may also be a number, and
+        // takes precedence.
         (Err(OpsError::Input { .. }), None, Ok(id)) => of(&parent_of(store, id)?),
         (here, _, _) => here,
     }

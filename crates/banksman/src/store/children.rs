@@ -133,16 +133,16 @@ impl Store {
         self.rows(sql::OPEN_PARENTS, &params![at_most], |row| row.get(0))
     }
 
-    /// The children of a task in the order in which they were added, without their bodies. A damaged
-    /// one is left out, so that it does not hide the others; `check` names it.
+    /// The children of a task in the order in which they were added, without their bodies. A
+    /// damaged one is left out, so that it does not hide the others; `check` names it.
     pub fn children(&self, parent: TaskId) -> Result<Vec<Stored>> {
-        self.read(|tx| tx.readable_tasks(sql::PARTS, &params![parent]))
+        self.read(|tx| tx.readable_tasks(sql::CHILDREN_OF, &params![parent]))
     }
 
     /// The same for decisions that need every child. A damaged one is an error that names it.
     pub fn all_children(&self, parent: TaskId) -> Result<Vec<Stored>> {
         self.read(|tx| {
-            let rows = tx.query(sql::PARTS, &params![parent])?;
+            let rows = tx.query(sql::CHILDREN_OF, &params![parent])?;
             rows.iter().map(|row| tx.task(row)).collect()
         })
     }

@@ -548,7 +548,7 @@ statements! {
      ORDER BY w.id DESC LIMIT $1";
     WAITING_CHILDREN = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
     PARENTS = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
-    PARTS = select_task!("WHERE t.parent = $1 ORDER BY t.id");
+    CHILDREN_OF = select_task!("WHERE t.parent = $1 ORDER BY t.id");
     MARKS_OF_CHILDREN = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
     NEEDS_OF_CHILDREN = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \
      WHERE t.parent = $1 AND e.kind = 'blocks' ORDER BY e.task, e.needs";

@@ -128,7 +128,7 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
     Ok(NewChild { add, parent: None, after: Vec::new() })
 }
 
-/// The reviews as one record. All of its times are later by as long as the panel was paused.
+/// The reviews as one record. The time that the panel was paused is added to all of its times.
 pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still: Span) -> Panel {
     let mut panel = Panel {
         assignments: Vec::new(),

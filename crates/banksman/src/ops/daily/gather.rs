@@ -1,4 +1,4 @@
-//! What the sections of a daily note show, read from the store. Every list is bounded.
+//! Reads from the store what the sections of a daily note show. Every list is bounded.
 
 use std::collections::BTreeSet;
 
@@ -18,24 +18,24 @@ use crate::ops::decisions::{self, InboxItem, Offer, ReviewerVerdict};
 use crate::store::{Store, Stored};
 
 const HOUR: i64 = 3_600_000;
-/// Nothing has happened to a task for this long.
+/// Tasks without a change for this long.
 const STUCK: [(Span, &str, Severity); 2] = [
     (Span(72 * HOUR), "Task stuck > 72h", Severity::Error),
     (Span(24 * HOUR), "Task stuck > 24h", Severity::Warning),
 ];
-/// In percent, of the tasks that ended on the day; fewer than a handful say nothing.
+/// In percent of the tasks that ended on the day. A handful of tasks is too few to say anything.
 const FAILURE_RATE: usize = 20;
 const HANDFUL: usize = 5;
 /// The action that marks a question as one about a merge.
 const MERGE: &str = "merge";
-/// Where a task tells what is wrong, the likeliest first.
+/// The fields in which a task says what is wrong, the likeliest first.
 const TROUBLE: [Field; 4] =
     [Field::ReviewSummary, Field::Diagnostic, Field::UnblockCondition, Field::Feedback];
-/// Runs whose time is added up.
+/// Runs whose times are added up.
 const RUNS: i64 = 100;
 const UNKNOWN: &str = "-";
 
-/// `edited` are the questions in whose entries people wrote: they are shown wherever they stand in
+/// `edited` are the decisions in whose entries people wrote: they are shown wherever they are in
 /// the list.
 pub(super) fn page(
     store: &Store,
@@ -64,7 +64,7 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// Parts belong to their whole, except those that people meet as pull requests.
+/// Subtasks are shown with their parent, except those that have a pull request of their own.
 fn is_of_interest(stored: &Stored) -> bool {
     stored.task.parent.is_none() || text(stored, Field::PrUrl).is_some()
 }
@@ -80,7 +80,7 @@ fn pending(
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
     let is_merge = offers.iter().any(|offer| offer.action == MERGE);
-    // A merge that went wrong is not as ready as the others.
+    // A failed merge is not as ready as the others.
     let about = if is_merge && text(stored, Field::Problem).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
         PendingDetails::Merge {

@@ -128,8 +128,8 @@ impl DailyNote {
         &self.folder
     }
 
-    /// Applies answers, updates the note, and returns after what time it must be read again. A faulty
-    /// note is reported and stops nothing else.
+    /// Applies answers, updates the note, and returns after what time it must be read again. A
+    /// faulty note is reported and stops nothing else.
     pub fn update(&self, now: Instant) -> Result<Option<Span>, OpsError> {
         let mut retry_after = None;
         if let Err(error) = self.sync_notes(now, &mut retry_after) {

@@ -1,5 +1,5 @@
-//! Giving an answer: looked up in what the question offers, pinned to the version that it was seen
-//! at, and given once.
+//! Gives an answer: finds it among the offers of the decision, pins it to the version that the
+//! person saw, and applies it once.
 
 use std::collections::BTreeMap;
 
@@ -19,30 +19,28 @@ use crate::store::notices::NewNotice;
 use crate::store::query::Decision;
 use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
-/// What people may say for an action of the same meaning, where the question does not offer their
-/// own word.
+/// Other words for an action, for decisions that do not offer the person's own word.
 const SYNONYMS: [(&str, &[&str]); 3] = [
     ("approve", &["pass", "yes"]),
     ("changes", &["fail", "veto", "no"]),
     ("cancel", &["abort", "decline"]),
 ];
-/// Records that are told of what has happened meanwhile.
+/// Records that are shown of what has happened meanwhile.
 const TOLD: usize = 3;
 
 #[derive(Debug, Clone)]
 pub struct AnswerRequest {
     pub which: DecisionRef,
-    /// An action of the question, the trigger behind it, or a word for the same.
+    /// An action of the decision, its trigger, or a synonym.
     pub word: String,
     pub note: Option<String>,
     pub fields: Fields,
-    /// The version of the task that the person looked at; the one that the question was opened
-    /// with if it is left out.
+    /// The version of the task that the person saw; by default, the one that opened the decision.
     pub seen: Option<i64>,
     pub key: Option<String>,
 }
 
-/// What came of an answer.
+/// The result of an answer.
 #[derive(Debug, Clone)]
 pub struct AnswerResult {
     pub decision: Decision,
@@ -50,8 +48,8 @@ pub struct AnswerResult {
     pub applied: Applied,
 }
 
-/// Gives an answer, or refuses it and changes nothing. A refusal because of who answers, or of the
-/// version that they saw, is on record.
+/// Gives an answer, or refuses it and changes nothing. A refusal because of the caller, or of the
+/// version that they saw, is recorded.
 pub fn answer(
     session: &Session,
     given: &AnswerRequest,
@@ -60,10 +58,10 @@ pub fn answer(
     answer_telling(session, given, None, now)
 }
 
-/// What tells people of an answer, by the action that it stands for.
+/// Makes the notice about an answer, from the action that the answer means.
 pub(in crate::ops) type TellAnswer<'t> = dyn Fn(&str) -> NewNotice + 't;
 
-/// The same with a notice about the answer, in its transaction.
+/// The same with a notice about the answer, in the same transaction.
 pub(in crate::ops) fn answer_telling(
     session: &Session,
     given: &AnswerRequest,
@@ -88,7 +86,7 @@ fn give(
     tell: Option<&TellAnswer<'_>>,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
-    // A settled decision offers nothing any more.
+    // A settled decision has no offers.
     let (action, trigger) = match offered(&decision, &given.word) {
         Ok(meant) => meant,
         Err(_) if decision.settled.is_some() => {
@@ -98,7 +96,7 @@ fn give(
     };
     let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
-    // The permission is on record before the work continues with it, once for each decision.
+    // The permission is recorded before the work continues with it, once for each decision.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
     if action == ALLOW && decision.settled.is_none() && is_current(&stored)? {
@@ -107,8 +105,8 @@ fn give(
     }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
     let mut version = decision.seq;
-    // What is settled is asked for all the same: the same key gets its first answer again, and all
-    // others are refused, because the version that the question was opened with is gone.
+    // An answer to a settled decision is applied all the same: the same key gets its first result
+    // again, and all others are refused, because the version that opened the decision is gone.
     let offer = (decision.settled.is_none()).then(|| offer(&stored, actor, action, trigger, now));
     if let Some(offer) = &offer {
         version = pin(store, &stored, seen)?;
@@ -149,7 +147,7 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
         let mut same = synonyms(word)
             .iter()
             .filter_map(|other| decision.offers.iter().find(|(action, _)| action == other));
-        // An ambiguous word means none of them.
+        // An ambiguous word matches nothing.
         same.next().filter(|_| same.next().is_none())
     };
     let found = by_action.or_else(by_trigger).or_else(by_synonym);
@@ -162,14 +160,14 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
     })
 }
 
-/// Actions that mean the same as a word.
+/// Actions with the same meaning as a word.
 pub fn synonyms(word: &str) -> &'static [&'static str] {
     SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, same)| same)
 }
 
-/// The version that the answer holds for: what the person saw, or a later one that differs in
-/// nothing. A late writer that was refused is on record, but it has changed nothing that could be
-/// decided on.
+/// The version that the answer applies to: the one that the person saw, or a later one without a
+/// relevant change. A refused stale write is recorded, but changes nothing that the person decides
+/// on.
 fn pin(store: &Store, stored: &Stored, seen: i64) -> Result<i64, OpsError> {
     let task = &stored.task;
     let changed =
@@ -181,7 +179,7 @@ pub(super) fn changes_something(entry: &HistoryEntry) -> bool {
     entry.record.from.as_deref() != Some(&entry.record.to) || !entry.record.fields.is_empty()
 }
 
-/// The words in the field that they belong into.
+/// The words in their field.
 fn said(
     lifecycle: &Lifecycle,
     offer: &Offer,
@@ -197,7 +195,8 @@ fn said(
     Ok(BTreeMap::from([(field.clone(), note.into())]))
 }
 
-/// The refusal in the words of the inbox; what only the lifecycle can explain stays as it is.
+/// The refusal in the words of the inbox; a reason that only the lifecycle can explain stays as it
+/// is.
 fn refusal(
     store: &Store,
     decision: &Decision,
@@ -227,7 +226,7 @@ fn refusal(
     }
 }
 
-/// What has happened since somebody looked, and by whom.
+/// What has happened since the person looked, and by whom.
 pub(super) fn stale(
     store: &Store,
     decision: &Decision,
@@ -242,7 +241,7 @@ pub(super) fn stale(
     })
 }
 
-/// The first moves after a version, told in one line each.
+/// The first moves after a version, each in one line.
 pub(super) fn since(store: &Store, task: TaskId, seen: i64) -> Result<Vec<String>, OpsError> {
     let history = store.history(task, seen)?;
     let moves: Vec<&HistoryEntry> =

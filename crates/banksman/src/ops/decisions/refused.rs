@@ -1,5 +1,5 @@
-//! Answers that are refused because of who gives them, or of the version that they saw: they change
-//! nothing and are on record, once each.
+//! Answers that are refused because of their caller, or of the version that the caller saw. They
+//! change nothing, and each is recorded once.
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::contract::{Note, SettingName};
@@ -14,11 +14,10 @@ use crate::ops::{OpsError, Session};
 use crate::store::Store;
 use crate::store::query::Decision;
 
-/// What a key holds of a name: it has to fit beside the rest.
+/// How much of a name a key contains, so that the rest fits beside it.
 const NAME_CHARS: usize = 40;
 
-/// The store, for an answer. Only a person gives one; whoever else tries is refused, and that is on
-/// record.
+/// The store, for an answer. Only a person may answer; any other attempt is refused and recorded.
 pub(in crate::ops) fn may_answer(
     session: &Session,
     which: Option<DecisionRef>,
@@ -40,13 +39,15 @@ fn not_a_person(caller: &Principal) -> DecisionError {
     }
 }
 
-/// Refuses everybody but a person, before anything is shown that only a person can go on with.
+/// Refuses every caller but a person, before anything is shown that only a person can continue
+/// with.
 pub fn require_person(session: &Session, now: Instant) -> Result<(), OpsError> {
     may_answer(session, None, now).map(|_| ())
 }
 
-/// The store, for a move. A run's move must not be the answer to an open decision, unless it works
-/// as a lead and the lifecycle lets leads approve. An attempt is on record, whosever task it is.
+/// The store, for a move. A run's move must not be the answer to an open decision, unless the run
+/// works as a lead and the lifecycle lets leads approve. An attempt is recorded, whichever task it
+/// is about.
 pub(in crate::ops) fn may_move(
     session: &Session,
     id: TaskId,
@@ -68,8 +69,8 @@ pub(in crate::ops) fn may_move(
     allowed.and_then(|_| Err(not_a_person(session.principal()).into()))
 }
 
-/// Records an attempt to answer by a caller that may not: in the history of the task whose open
-/// decision it was about, or else of the run's own task.
+/// Records a forbidden attempt to answer: in the history of the task whose open decision it was
+/// about, or else of the run's own task.
 fn record_attempt(
     session: &Session,
     which: Option<DecisionRef>,
@@ -89,11 +90,11 @@ fn record_attempt(
     };
     let asked = which.and_then(|which| find(store, which).ok());
     let asked = asked.filter(|decision| decision.settled.is_none()).map(|decision| decision.task);
-    // A task that cannot be read has no history to write to; the refusal stands all the same.
+    // An unreadable task has no history to write to; the answer is refused all the same.
     let task = [asked, own].into_iter().flatten().find(|task| store.task(*task).is_ok());
     if let Some(task) = task {
         let name: String = actor.to_string().chars().take(NAME_CHARS).collect();
-        // Once for each decision and caller: one that keeps trying must not fill the history.
+        // Once for each decision and caller, so that repeated attempts do not fill the history.
         let which = which.map_or_else(|| "undo".to_owned(), |which| which.to_string());
         let key = format!("refused-{which}-{name}");
         store.note(task, &actor, Note::AnswerRefused, &key, store.now(now)?)?;
@@ -101,7 +102,7 @@ fn record_attempt(
     Ok(())
 }
 
-/// Records the refusal of an answer that came too late or was about an older version.
+/// Records the refusal of an answer to a settled decision or about an older version.
 pub(super) fn record_refusal(
     store: &Store,
     actor: &Actor,
@@ -124,7 +125,7 @@ pub(super) fn record_refusal(
     Ok(())
 }
 
-/// The refusal of what comes after the question was settled.
+/// The refusal of an answer to a settled decision.
 pub(in crate::ops) fn settled(store: &Store, decision: &Decision) -> Result<OpsError, OpsError> {
     Ok(stale(store, decision, decision.seq)?.into())
 }

@@ -1,8 +1,8 @@
-//! Taking an answer back, shortly after it was given and only by a move that the lifecycle allows.
+//! Takes an answer back, shortly after it was given and only by a transition of the lifecycle.
 //!
-//! An answer is carried out at once, so what follows from it may have begun: a run may have been
-//! started and is ended by the move back as by any other. Where no row leads back, nothing is
-//! changed and it is said so; history is never rewritten.
+//! An answer takes effect at once, so a run may have started since; the move back ends it as any
+//! other move would. Without a transition back, nothing changes and the caller is told; history is
+//! never rewritten.
 
 use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::RoleId;
@@ -22,7 +22,7 @@ use crate::store::{HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 /// How long an answer can be taken back.
 pub const UNDO_WINDOW: Span = Span(300_000);
 
-/// Takes back an answer: the one that is named, or the actor's last one.
+/// Takes an answer back: the named one, or the actor's last one.
 pub fn undo(
     session: &Session,
     which: Option<DecisionRef>,
@@ -66,7 +66,7 @@ pub fn undo(
     Ok(AnswerResult { action: "undo".to_owned(), applied, decision })
 }
 
-/// Whether a move for people leads back from an answer. What it asks for may still be missing.
+/// Whether people have a transition back from an answer. Its fields may still be missing.
 pub fn has_way_back(answered: &AnswerResult) -> bool {
     let from = answered.applied.entry.as_ref().and_then(|entry| entry.record.from.as_deref());
     from.is_some_and(|from| leads_to(&answered.applied.stored, from))
@@ -82,7 +82,7 @@ fn leads_to(stored: &Stored, name: &str) -> bool {
     })
 }
 
-/// The history shows by this key that a move took an answer back, and it can do so once.
+/// The key of the move that takes an answer back, which the history accepts once.
 fn mark(id: DecisionId) -> IdempotencyKey {
     let text = format!("undo-{id}");
     IdempotencyKey::new(&text, &request_text(&("undo", id.0)))
@@ -105,7 +105,7 @@ fn mine<'d>(
     Ok(settled)
 }
 
-/// The record of the answer, and the task's fields as they were before it.
+/// The record of the answer, and the task's fields before it.
 fn around(
     store: &Store,
     decision: &Decision,
@@ -124,7 +124,7 @@ fn around(
     Ok((answer, folded.map_err(|error| damaged(error.to_string()))?.attributes))
 }
 
-/// Asks for the state before the answer, with the fields that the answer has changed as they were.
+/// A request for the state before the answer, with the fields that the answer changed as they were.
 fn way_back(
     stored: &Stored,
     actor: &Actor,

@@ -1,5 +1,5 @@
-//! What others have said about the work that is to be decided on: reviewers' verdicts and concerns,
-//! dissent first.
+//! What reviewers have said about the work that is to be decided on: verdicts and concerns, dissent
+//! first.
 
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value;
@@ -11,18 +11,18 @@ use banksman_core::panel::summary::{NO_RESPONSE, line};
 
 use crate::store::Stored;
 
-/// Voices that are listed; a panel has far fewer.
+/// Verdicts that are listed; a panel has far fewer.
 const MOST: usize = 50;
-/// Words that mean yes. Whatever else somebody says is worth a look.
+/// Words that mean yes. Anything else needs a look.
 const YES: [&str; 6] = ["approve", "approved", "pass", "passed", "withdraw", "withdrawn"];
 
-/// One opinion.
+/// One verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewerVerdict {
     pub who: String,
     pub verdict: String,
     pub words: String,
-    /// What it would like to be better, whatever it thinks of the work.
+    /// Suggestions, whatever the verdict.
     pub suggestions: Vec<String>,
     pub dissents: bool,
 }
@@ -56,7 +56,7 @@ fn review(child: &Stored) -> Option<ReviewerVerdict> {
     }
 }
 
-/// What somebody stays with, and how it was defended where there was a debate. It is no verdict of
+/// A concern that a reviewer maintains, and its defence if there was a debate. It is no verdict of
 /// its own.
 fn concern(said: &Value) -> ReviewerVerdict {
     let text = |key: &str| said.get(key).and_then(Value::as_str).map(str::trim);
@@ -69,7 +69,7 @@ fn concern(said: &Value) -> ReviewerVerdict {
     ReviewerVerdict { verdict: String::new(), words, ..own }
 }
 
-/// An opinion is a record, whose keys differ between reviewers, or just a sentence.
+/// A verdict is a record, whose keys differ between reviewers, or just a sentence.
 fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     let first = |keys: &[&str]| {
         let texts = keys.iter().filter_map(|key| said.get(key).and_then(Value::as_str));
@@ -78,8 +78,8 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     let who_said = first(&[REVIEWER, "role", "by", "name"]);
     let verdict = first(&[VERDICT, RESPONSE]);
     let is_yes = YES.contains(&verdict.to_lowercase().as_str());
-    // Who objects is asked for what has to change; a yes has only its reasons, and that of a
-    // withdrawal is the last one.
+    // An objection says what has to change. A yes has only its reasons, and the last one is that of
+    // a withdrawal.
     let words = if is_yes {
         first(&[WHY, RATIONALE, "summary", "text"])
     } else {
@@ -94,7 +94,7 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     }
 }
 
-/// The answer of a reviewer has no bound of its own, so there is one here.
+/// A reviewer's answer has no limit of its own, so there is one here.
 fn suggestions(said: &Value) -> Vec<String> {
     let texts = said.get(SUGGESTIONS).and_then(Value::as_array).into_iter().flatten();
     let lines = texts.filter_map(Value::as_str).map(|text| line(text, limits::OPINION_ITEM_BYTES));

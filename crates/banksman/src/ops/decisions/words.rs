@@ -1,5 +1,5 @@
-//! Where a person's words belong: the field that an answer asks for, found in the lifecycle's own
-//! rows.
+//! Finds the field for a person's words: the one that an answer asks for, according to the
+//! lifecycle's transitions.
 
 use banksman_core::lifecycle::expr::{ResolvedName, Type};
 use banksman_core::lifecycle::{Lifecycle, RoleId, Transition};
@@ -7,11 +7,11 @@ use banksman_core::machine::{Actor, FieldError};
 
 use crate::store::Stored;
 
-/// Fields for remarks that no row asks for, in the order in which they are looked for.
+/// Fields for remarks that no transition asks for, in the order in which they are tried.
 const REMARKS: [&str; 2] = ["note", "feedback"];
 
-/// The field that takes the words of an answer: what is missing without them, else what its row
-/// asks for or keeps, else the lifecycle's field for remarks.
+/// The field for the words of an answer: one that is missing without them, else one that the
+/// transition asks for or keeps, else the lifecycle's field for remarks.
 pub(super) fn place(
     stored: &Stored,
     actor: &Actor,
@@ -20,10 +20,10 @@ pub(super) fn place(
 ) -> Option<String> {
     let lifecycle = &stored.lifecycle;
     let role = lifecycle.find_role(&actor.role)?;
-    let is_his = |row: &&Transition| {
+    let may_take = |row: &&Transition| {
         row.trigger == trigger && row.timeout.is_none() && row.roles.contains(&role)
     };
-    let rows: Vec<&Transition> = lifecycle.exits(stored.task.state).filter(is_his).collect();
+    let rows: Vec<&Transition> = lifecycle.exits(stored.task.state).filter(may_take).collect();
     let missing = missing.iter().map(|error| error.field.as_str());
     let asked = rows.iter().flat_map(|row| row.guards.iter().map(|guard| guard.field.as_str()));
     let kept = rows.iter().flat_map(|row| row.changes.keeps.iter().map(String::as_str));
@@ -31,8 +31,8 @@ pub(super) fn place(
     candidates.into_iter().find(|field| is_for_words(lifecycle, field, role)).map(str::to_owned)
 }
 
-/// A text that this role may give, and that is not filled in with somebody's name: `worker_id` is
-/// no place for a remark.
+/// A text that this role may set, and that does not take a name: `worker_id` is no place for a
+/// remark.
 fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     let declared = lifecycle.fields.get(field);
     let is_text = declared.is_some_and(|field| field.kind == Type::Text);
@@ -44,7 +44,7 @@ fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     is_text && may_give(lifecycle, field, role) && !lifecycle.transitions.iter().any(names_somebody)
 }
 
-/// Whether a role may bring a field along.
+/// Whether a role may set a field with a move.
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     lifecycle.fields.get(field).is_some_and(|field| field.may_be_given_by(role))
 }

@@ -28,7 +28,7 @@ use crate::store::runs::PastRun;
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The same on systems without file watches.
 const POLL_INTERVAL_WITHOUT_WATCH: Duration = Duration::from_millis(500);
-/// How long to wait for the judgement of a run that has ended. A pulse judges it; a running `up`
+/// How long to wait for the outcome of a run that has ended. A pulse determines it; a running `up`
 /// does so at once.
 const JUDGEMENT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long one wait for the store lasts.
@@ -84,7 +84,7 @@ fn read_until_end<E: From<OpsError>>(
     }
 }
 
-/// The run with its outcome, or without one if no pulse judges it soon.
+/// The run with its outcome, or without one if no pulse determines it soon.
 fn judged(session: &Session, run: RunId) -> Result<PastRun, OpsError> {
     let until = clock::monotonic() + JUDGEMENT_TIMEOUT;
     loop {
@@ -133,7 +133,7 @@ fn next_run<E: From<OpsError>>(
     }
 }
 
-/// Whether another run may follow without a person and without other tasks.
+/// Whether another run may follow without a person or other tasks.
 fn goes_on(waits_for: &WaitsFor) -> bool {
     match waits_for {
         WaitsFor::Queue | WaitsFor::Lease(_) | WaitsFor::Timer(_) | WaitsFor::Subtasks => true,

@@ -11,7 +11,7 @@ use crate::exec::process::quoted;
 use crate::ops::OpsError;
 use crate::ops::Session;
 
-/// As far as it is known by now.
+/// The location as far as it is known.
 #[derive(Debug, Clone)]
 pub struct RunLocation {
     pub run: RunId,

@@ -22,7 +22,7 @@ const OUT: &str = "out.jsonl";
 const ERR: &str = "err.log";
 const REPORTS: &str = "reports.jsonl";
 
-/// What of a log is read.
+/// What to read of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogView {
     /// What the agent did and reported.
@@ -56,9 +56,9 @@ pub enum LogEntry<'a> {
     Bytes(&'a [u8]),
     /// Output was dropped before it could be read.
     Gap,
-    /// How the run ended: what its keeper found, and how it was judged.
+    /// How the run ended: what its keeper found, and the outcome.
     End(Option<Box<Receipt>>, &'a PastRun),
-    /// The run is over, and its task has not got another one yet.
+    /// The run has ended, and its task has no new run yet.
     Between {
         state: String,
         waits_for: WaitsFor,
@@ -75,7 +75,7 @@ pub struct ReadLog {
     pub has_errors: bool,
 }
 
-/// Takes the parts of a log. Its failure ends the reading.
+/// Receives the parts of a log. An error stops the reading.
 pub type TakeLog<'t, E> = dyn FnMut(LogPart<'_>) -> Result<(), E> + 't;
 
 /// Reads what was logged so far, and how the run ended if it has.
@@ -182,7 +182,7 @@ impl<'t, E: From<OpsError>> LogReader<'t, E> {
         self.pass_on(entries)
     }
 
-    /// Nothing for raw bytes, and for a run that is still at work.
+    /// Nothing for raw bytes, and for a run that has not ended.
     pub(super) fn end(&mut self, folder: &JobFolder, past: &PastRun) -> Result<(), E> {
         let receipt = folder.receipt().map_err(OpsError::from)?.map(Box::new);
         let is_raw = self.sources.iter().any(|source| matches!(source.kind, SourceKind::Raw));

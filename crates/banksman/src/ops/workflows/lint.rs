@@ -1,4 +1,4 @@
-//! What is wrong with the files of workflows and what is doubtful about them. Only looks.
+//! Lints the files of workflows: errors and warnings. It only reads.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,35 +13,35 @@ use crate::ops::OpsError;
 use crate::ops::error_report::Hint;
 use crate::ops::library::yaml_files;
 
-/// Where a repository keeps its workflows.
+/// The folder of a repository's workflows.
 const SPECS: &str = ".workflow/specs";
 
-/// A file that was looked at.
+/// A checked file.
 #[derive(Debug)]
 pub struct Linted {
     pub path: PathBuf,
     pub text: String,
-    /// Of this file, or of one that it includes.
+    /// Errors in this file, or in one that it includes.
     pub errors: Option<Box<Problems>>,
     /// By line. A file with errors has none yet.
     pub warnings: Vec<Problem>,
-    /// The parameters that nobody has given a value and that were looked at with one that fits.
+    /// The parameters without a value, which were checked with a sample value.
     pub stand_ins: Vec<String>,
 }
 
-/// What is looked at.
+/// What to check.
 #[derive(Debug, Clone, Copy)]
 pub enum LintTarget<'a> {
     Files(&'a [PathBuf]),
     /// All workflows of the repository with this root, named as they are typed in a folder of it. A
-    /// file that another one includes is part of that one.
+    /// file that another one includes is checked with that one.
     Repository {
         root: &'a Path,
         folder: &'a Path,
     },
 }
 
-/// Looks at files. The paths that they name are relative to `root`.
+/// Checks files. The paths in them are relative to `root`.
 pub fn lint(
     subject: LintTarget<'_>,
     params: &Params,
@@ -58,8 +58,7 @@ pub fn lint(
     let mut linted = Vec::new();
     for mut source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
         let stand_ins = stand_in(&mut source);
-        // Nobody can know whether there is a path that has the name of a value which is not chosen
-        // yet.
+        // Whether a path exists whose name contains a value that is not chosen yet cannot be known.
         let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
         let is_open = |path: &str| words.iter().any(|word| path.contains(word));
         let exists = |path: &str| is_open(path) || exists(root, path);
@@ -84,8 +83,7 @@ fn exists(root: &Path, path: &str) -> bool {
     root.join(path).exists() || missing(root, &[path.to_owned()], &[]).is_empty()
 }
 
-/// A value that is still to be chosen is no fault of the file: another one that fits stands in for
-/// it.
+/// A missing value is no error of the file: a sample value replaces it.
 fn stand_in(source: &mut Source) -> Params {
     let mut stand_ins = workflow::outline(&source.text).sample_values;
     stand_ins.retain(|name, _| !source.params.contains_key(name));
@@ -98,14 +96,14 @@ fn texts(value: &Value) -> Vec<&str> {
     children.iter().filter_map(Value::as_str).collect()
 }
 
-/// A file that includes itself is still looked at, because that is wrong with it.
+/// A file that includes itself is still checked, because that is its error.
 fn included_by(source: &Source) -> Vec<PathBuf> {
     let uses = workflow::outline(&source.text).uses;
     let paths = uses.iter().map(|name| source.folder().join(name));
     paths.filter(|path| *path != source.path).collect()
 }
 
-/// In the order of their names.
+/// Sorted by name.
 fn specs(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, OpsError> {
     let specs = root.join(SPECS);
     let found = yaml_files(&specs);

@@ -1,5 +1,4 @@
-//! What comes of somebody's word that a step is done: it is looked at, and the history says how
-//! that ended.
+//! The result of a manual step's report: its check, and how the history says that it ended.
 
 use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::contract::{Field, Trigger};
@@ -8,21 +7,20 @@ use crate::ops::principal::Operation;
 use crate::ops::{OpsError, Session};
 use crate::store::{Applied, HistoryEntry};
 
-/// How a word stands that was put to the proof.
+/// The status of a reported manual step.
 #[derive(Debug, Clone)]
 pub enum ManualCheck {
-    /// It is being looked at.
+    /// The check is not finished.
     Open,
-    /// It was true, or somebody has moved the step on meanwhile.
+    /// The check passed, or the step has been moved on meanwhile.
     Over(Box<Applied>),
-    /// What speaks against it. `again` says whether it can be fixed and reported again; else a person
-    /// is asked.
+    /// What the check found. `again` says whether it can be fixed and reported again; otherwise a
+    /// person is asked.
     Against { found: String, again: bool },
 }
 
-/// What has become of a word since the move that it led to; none where that put nothing to the
-/// proof. The answer is the same whenever it is asked for, so a word that is repeated with its key
-/// gets it, too.
+/// The result of a report since the move that it caused; none if that move started no check. The
+/// result is the same whenever it is read, so a repeated report with the same key gets it too.
 pub fn look_at(session: &Session, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
     let store = session.may_on(Operation::ReadTask, said.stored.task.id)?;
     let lifecycle = &said.stored.lifecycle;

@@ -1,4 +1,4 @@
-//! What there is to do about a workflow now: for people, and for agents that drive it.
+//! What can be done about a workflow now, for people and for agents that drive it.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
@@ -12,7 +12,7 @@ use crate::ops::suggestion::Suggestion;
 use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
-/// What there is to do about a step now.
+/// Something to do about a step now.
 #[derive(Debug, Clone)]
 pub struct NextAction {
     pub task: TaskId,
@@ -20,26 +20,26 @@ pub struct NextAction {
     pub title: String,
     pub kind: NextActionKind,
     pub what: String,
-    /// The words for whoever does it, where it is not begun.
+    /// The assignment for whoever does the step, if it has not started.
     pub assignment: Option<String>,
-    /// What to do when it is done.
+    /// What to report when it is done.
     pub report: Vec<Suggestion>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextActionKind {
-    /// Somebody does the step.
+    /// The step has to be done.
     Do,
-    /// Somebody judges it, an agent or a person.
+    /// An agent or a person has to review it.
     Review,
     /// Only a person can answer.
     Decide,
-    /// Banksman is at it.
+    /// Banksman is working on it.
     Wait,
 }
 
-/// What there is to do now, in the order of the steps.
+/// What can be done now, in the order of the steps.
 pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
     if standing.workflow.state().terminal {
         return Vec::new();
@@ -53,7 +53,7 @@ pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
     todos
 }
 
-/// What there is to do about the workflow itself.
+/// What can be done about the workflow itself.
 fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
     let parent = &standing.workflow;
     let id = parent.task.id;
@@ -85,14 +85,14 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
     Some(action(parent, "", (kind, what, None, report)))
 }
 
-/// A step that is looked at.
+/// A step and its workflow.
 struct Looked<'a> {
     standing: &'a WorkflowStatus,
     stored: &'a Stored,
     spec: &'a Step,
 }
 
-/// What is to be done, in words, the words for whoever does it, and what to do then.
+/// What to do, in words; the assignment; and what to report.
 type Instruction = (NextActionKind, String, Option<String>, Vec<Suggestion>);
 
 fn action(of: &Stored, step: &str, instruction: Instruction) -> NextAction {
@@ -168,7 +168,7 @@ impl Looked<'_> {
             let report = self.verdicts(ReportedOutcome::Veto, false);
             return (NextActionKind::Decide, what, None, report);
         }
-        // What reviewers have said follows on more lines, and has a place of its own.
+        // The reviewers' words follow on more lines, and are shown elsewhere.
         let why = self.stored.text(Field::Diagnostic).and_then(|why| why.lines().next());
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
@@ -206,21 +206,21 @@ impl Looked<'_> {
         self.report_as(step, word, false)
     }
 
-    /// Other workflows may have a step of the same id, so this one is named.
+    /// Other workflows may have a step with the same id, so this one is named.
     fn report_as(&self, step: &str, word: ReportedOutcome, as_reviewer: bool) -> Suggestion {
         let (step, workflow) = (step.to_owned(), self.standing.workflow.task.id);
         Suggestion::ReportStep { step, word, as_reviewer, workflow }
     }
 }
 
-/// Whether a person may take it up, before Banksman has laid it out for one.
+/// Whether a person may start it before Banksman has prepared it.
 pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
         && stored.text(Field::Launch) == Some(LaunchMode::Interactive.as_str())
 }
 
-/// Whether somebody has the step in hand who will say when it is done.
+/// Whether a person or agent is doing the step and will report when it is done.
 pub fn is_manual_step(stored: &Stored) -> bool {
     let does = stored.state().does.as_ref();
     does.is_some_and(|does| {

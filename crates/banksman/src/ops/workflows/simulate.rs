@@ -1,5 +1,5 @@
-//! Walks a workflow on paper, and what it may cost by what runs of the same roles have cost before.
-//! Starts and writes nothing.
+//! Simulates a workflow and estimates its cost from past runs of the same roles. Starts and writes
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,15 @@ use crate::ops::{OpsError, Session};
 use crate::store::Store;
 use crate::store::runs::RoleAverage;
 
-/// What the gates are to say.
+/// The verdicts of the gates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdicts {
-    /// Each fails until it has asked a person.
+    /// Each gate fails until it has asked a person.
     Fail,
     Random {
         seed: u64,
     },
-    /// By the gates' names, in the order in which they are to be said; all that is not named
-    /// passes.
+    /// By the names of the gates, in the order of the verdicts; all other gates pass.
     Chosen(Vec<(String, GateVerdict)>),
 }
 
@@ -33,14 +32,14 @@ pub struct Simulated {
     pub walk: Simulation,
     pub worst: WorstCase,
     pub estimate: Estimate,
-    /// Past runs that the estimate is made from.
+    /// Past runs that the estimate is based on.
     pub past_runs: i64,
-    /// Roles whose past runs never told what they cost.
+    /// Roles whose past runs have no cost.
     pub unpriced_roles: Vec<String>,
 }
 
-/// `session`: at the store where past runs are looked for, if there is one yet. `rounds`: of debate, that several
-/// reviewers of a gate may have.
+/// `session`: the store with the past runs, if there is one yet. `rounds`: the debate rounds that
+/// several reviewers of a gate may have.
 pub fn simulate(
     flow: &Workflow,
     verdicts: &Verdicts,
@@ -57,7 +56,7 @@ pub fn simulate(
         }
     };
     let taken = run_simulation(flow, &policy);
-    // Who may not read other tasks gets an estimate without past runs.
+    // A caller that may not read other tasks gets an estimate without past runs.
     let past = match session.map(|session| session.may(Operation::ReadStore)) {
         Some(Ok(store)) => past_of(store)?,
         Some(Err(_)) | None => BTreeMap::new(),
@@ -75,7 +74,7 @@ pub fn simulate(
     Ok(Simulated { worst: worst(flow, rounds), walk: taken, estimate, past_runs, unpriced_roles })
 }
 
-/// Roles of steps and of agents that review, each once.
+/// Roles of steps and of reviewing agents, each once.
 fn roles(flow: &Workflow) -> Vec<&str> {
     let gates = flow.steps.iter().filter_map(|step| step.gate.as_ref());
     let reviewers = gates.flat_map(Gate::deciders).map(String::as_str);
@@ -86,7 +85,7 @@ fn roles(flow: &Workflow) -> Vec<&str> {
     roles
 }
 
-/// Steps and reviews together: one role may do both.
+/// Of steps and reviews together: one role may do both.
 fn past_of(store: &Store) -> Result<BTreeMap<String, RoleAverage>, OpsError> {
     let mut past = store.past_of_roles(Purpose::Step)?;
     for (role, more) in store.past_of_roles(Purpose::Review)? {
@@ -117,8 +116,8 @@ fn spelled_out(
     Ok(verdicts)
 }
 
-/// A reviewer's word that the file does not know leads where every other failure does, which is not
-/// what was to be tried.
+/// A reason that the file does not know takes the default route, which is not what the caller
+/// wanted to try.
 fn knows_reason(gate: &Gate, verdict: &GateVerdict) -> Result<(), OpsError> {
     let GateVerdict::Fail { reason: Some(reason) } = verdict else { return Ok(()) };
     let mut known = gate.on_fail.iter().filter_map(|back| back.reason.as_deref());

@@ -1,5 +1,5 @@
-//! The start of workflows: a task for each, a task for each step, and what waits for what, all in
-//! one transaction. What happens afterwards is the engine's.
+//! Starts workflows: creates a task for each workflow and each step, and their dependencies, in one
+//! transaction. Everything after that is up to the engine.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use crate::ops::{OpsError, Session, request_text};
 use crate::store::batches::BatchChange;
 use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
-/// Neither a step nor a gate is taken away from whoever drives the workflow by hand.
+/// The time limit of steps and gates in a manual workflow, so that its driver loses neither.
 const MANUAL_PATIENCE: Span = Span(14 * 86_400_000);
 
 /// How a workflow is started.
@@ -32,13 +32,13 @@ const MANUAL_PATIENCE: Span = Span(14 * 86_400_000);
 pub struct StartRequest {
     pub project: String,
     pub priority: i32,
-    /// Nothing is started by Banksman: every step is done, and every gate of an agent answered, by
-    /// whoever reports.
+    /// Banksman starts nothing: the driver does every step, answers every gate of agents, and
+    /// reports.
     pub manual: bool,
     pub key: Option<String>,
 }
 
-/// A workflow that was started: its task, and those of its steps in the order of the file.
+/// A started workflow: its task, and those of its steps in the order of the file.
 #[derive(Debug, Clone)]
 pub struct Started {
     pub workflow: Stored,
@@ -47,7 +47,7 @@ pub struct Started {
     pub replayed: bool,
 }
 
-/// Starts workflows: all tasks of all of them are made in one transaction.
+/// Starts workflows: all tasks of all of them are created in one transaction.
 pub fn start(
     session: &Session,
     library: &Library,
@@ -98,7 +98,7 @@ struct WorkflowStart<'a> {
     actor: &'a Actor,
     request: &'a StartRequest,
     children: Vec<NewChild>,
-    /// Where each step stands in `children`, by its workflow and its id.
+    /// The index of each step in `children`, by its workflow and its id.
     places: BTreeMap<(String, String), usize>,
     /// A lifecycle is proven once for all steps with the same settings.
     known: BTreeMap<String, Definition>,
@@ -151,13 +151,12 @@ impl WorkflowStart<'_> {
         Ok(sorted)
     }
 
-    /// The task that holds the steps; answers with its place.
+    /// Adds the task of the workflow and returns its index.
     fn workflow(&mut self, flow: &Workflow) -> Result<usize, OpsError> {
         let batch = self.new_batch(&flow.id)?;
         let limit = flow.breaker.time.map(|time| timeout(SettingName::TimeLimit, time));
         let head = Workflow { steps: Vec::new(), ..flow.clone() };
-        // What belongs to no repository has nothing to merge, and whoever works by hand has no
-        // branches of ours.
+        // Without a repository there is nothing to merge, and manual work has no branches of ours.
         let merges = flow.merge && self.has_repo && !self.request.manual;
         let fields = [
             (Field::Workflow, flow.id.as_str().into()),
@@ -231,9 +230,9 @@ impl WorkflowStart<'_> {
         Ok(())
     }
 
-    /// Whether more than a word shows that a step done by hand is done. Where Banksman drives, that
-    /// is proven in a worktree, and an agent judges what only an agent can; where nobody is
-    /// started, facts alone prove it, and the rest is left to the gate.
+    /// Whether facts can show that a manual step is done. If Banksman drives the workflow, the step
+    /// is checked in a worktree, and an agent judges the rest; in a manual workflow, facts alone
+    /// show it, and the gate judges the rest.
     fn can_be_shown(&self, step: &Step) -> bool {
         let by_criterion =
             matches!(step.criterion, Some(Criterion::Command(_) | Criterion::File(_)));
@@ -244,13 +243,13 @@ impl WorkflowStart<'_> {
         self.has_repo && (by_facts || step.criterion.is_some())
     }
 
-    /// What the file says of the gate, as settings of the step's lifecycle.
+    /// The file's options of the gate, as settings of the step's lifecycle.
     fn settings(&self, step: &Step) -> Overrides {
         let manual = self.request.manual.then_some(MANUAL_PATIENCE);
         let mut overrides = Overrides::new();
         overrides.extend(manual.map(|time| timeout(SettingName::AnswerTimeout, time)));
         let Some(gate) = &step.gate else { return overrides };
-        // No retry at all means what one means: the first failure asks a person.
+        // No retries mean the same as one: the first failure asks a person.
         let retries = Setting::Number(f64::from(gate.max_retries.max(1)));
         overrides.insert(SettingName::MaxRetries.to_string(), retries);
         overrides.extend(gate.veto_window.map(|time| timeout(SettingName::VetoWindow, time)));
@@ -298,8 +297,8 @@ impl WorkflowStart<'_> {
         Ok(NewChild { add, parent: None, after: Vec::new() })
     }
 
-    /// Lets a step wait for what a name stands for in a workflow that is started with its own, or
-    /// was started before.
+    /// Lets a step wait for what a name means in a workflow that is started together with its own,
+    /// or was started before.
     fn need_elsewhere(
         &self,
         child: &mut NewChild,
@@ -336,8 +335,7 @@ impl WorkflowStart<'_> {
     }
 }
 
-/// A name that stands for nothing in a workflow that is started together with the one that needs
-/// it.
+/// A name that means nothing in a workflow that is started together with the one that needs it.
 fn without_meaning(flows: &[Workflow]) -> Option<OpsError> {
     let needs = flows.iter().flat_map(|flow| &flow.steps).flat_map(|step| &step.needs);
     needs.into_iter().find_map(|need| match need {
@@ -363,8 +361,8 @@ fn latest(store: &Store, project: &str, id: &str) -> Result<Option<Stored>, OpsE
     Ok(all.into_iter().find(|stored| stored.text(Field::Workflow) == Some(id)))
 }
 
-/// Copies the files into the project's mailbox for readers. The tasks hold all that is needed, so
-/// what went wrong is only reported.
+/// Copies the files into the project's mailbox for readers. The tasks have everything that is
+/// needed, so a failure is only reported.
 pub fn copy_specs(
     session: &Session,
     project: &str,

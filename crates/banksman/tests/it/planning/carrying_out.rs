@@ -107,7 +107,7 @@ fn a_task_is_planned_approved_and_carried_out_in_subtasks() {
             && limiter.task.body.contains("plan v2 of t1")
     );
     let why = desk.harness.json(&["why", "t1"]);
-    assert_eq!(why["waitingFor"][0]["kind"], "part", "{why}");
+    assert_eq!(why["waitingFor"][0]["kind"], "child", "{why}");
     assert_progress(&desk, 0, 4);
 
     desk.merge("docs");
