@@ -140,8 +140,8 @@ pub const PLAN_BYTES: usize = 64 * 1024;
 pub const PLAN_OBJECTION_BYTES: usize = 300;
 /// Planning iterations kept in the fields of a task; the history has all of them.
 pub const PLAN_ITERATIONS: usize = 12;
-/// Refused limits that the requests about one budget remember: each node may have a limit of its own
-/// for the day. A limit that was refused before these is asked about again.
+/// Refused limits that the requests about one budget remember: each node may have a limit of its
+/// own for the day. A limit that was refused before these is asked about again.
 pub const REFUSED_BUDGETS: usize = 20;
 /// After this long without a sign of life a node counts as gone: three times the longest sleep of
 /// `up`.

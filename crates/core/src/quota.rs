@@ -40,8 +40,8 @@ pub fn pause_after_hit(
     key: &str,
 ) -> QuotaPause {
     let named = resets_at.filter(|at| is_plausible(*at, now));
-    // Runs that were already under way hit the same quota: they share one pause, which does not grow
-    // with their number.
+    // Runs that were already under way hit the same quota: they share one pause, which does not
+    // grow with their number.
     if let Some(pause) = previous.filter(|pause| pause.until > now) {
         return match named.filter(|until| *until > pause.until) {
             Some(until) => QuotaPause { until, reason: provider_reason(until), hits: pause.hits },

@@ -1,8 +1,8 @@
 //! Lifecycles from before purposes were declared. Tasks may still live by such a source, so it must
 //! load as it did when it was taken into use.
 //!
-//! The files of `legacy` are the built-in lifecycles of the last version that had no purposes. Their
-//! numbers are counted from the YAML, apart from the program.
+//! The files of `legacy` are the built-in lifecycles of the last version that had no purposes.
+//! Their numbers are counted from the YAML, apart from the program.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check, read_again};

@@ -2,8 +2,8 @@
 //! JSON.
 //!
 //! Keys and types are a contract: keys may be added; renames, removals and type changes need a note
-//! in the change log. Times are RFC 3339 in UTC, ids are strings such as `t12`. Members are declared
-//! in the order in which they are printed, in most documents that of the alphabet.
+//! in the change log. Times are RFC 3339 in UTC, ids are strings such as `t12`. Members are
+//! declared in the order in which they are printed, in most documents that of the alphabet.
 
 /// Declares documents: each member with its type and where it comes from.
 macro_rules! documents {

@@ -201,8 +201,8 @@ commands! {
 }
 
 commands! {
-    /// Commands about the program itself. They read no settings, so that invalid settings cannot break
-    /// them.
+    /// Commands about the program itself. They read no settings, so that invalid settings cannot
+    /// break them.
     enum Guide(Output) {
         Completion(completion::CompletionArgs) => completion::run,
         Man(man::ManArgs) => man::run,

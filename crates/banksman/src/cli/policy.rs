@@ -13,8 +13,8 @@ use super::{Context, NoArgs};
 commands! {
     /// Show and test what agents may do without asking
     ///
-    /// The built-in rules and those in `.banksman/policy.yaml` classify each command, path and tool as
-    /// GREEN, YELLOW or RED.
+    /// The built-in rules and those in `.banksman/policy.yaml` classify each command, path and tool
+    /// as GREEN, YELLOW or RED.
     #[command(before_long_help = "Examples:
   banksman policy show
   banksman policy test 'git push --force'

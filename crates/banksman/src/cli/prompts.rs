@@ -35,8 +35,8 @@ commands! {
         Show(ShowArgs) => show,
         /// Check the prompt templates of this project
         ///
-        /// Checks that every placeholder is known and that no required one is missing. Prints nothing if
-        /// all are valid; exits with 5 otherwise.
+        /// Checks that every placeholder is known and that no required one is missing. Prints
+        /// nothing if all are valid; exits with 5 otherwise.
         #[command(before_long_help = "Examples:
   banksman prompts lint
   banksman prompts lint --json

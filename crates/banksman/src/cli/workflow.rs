@@ -39,8 +39,8 @@ commands! {
         Graph(graph::GraphArgs) => graph::run,
         /// Print the JSON schema of workflow files, for editors
         ///
-        /// Editors with a YAML language server complete and explain the keys of a file that starts with `#
-        /// yaml-language-server: $schema=workflow.schema.json`.
+        /// Editors with a YAML language server complete and explain the keys of a file that starts
+        /// with `# yaml-language-server: $schema=workflow.schema.json`.
         #[command(before_long_help = "Examples:
   banksman workflow schema > .workflow/workflow.schema.json
 ")]

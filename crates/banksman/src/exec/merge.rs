@@ -199,8 +199,8 @@ impl WorktreeJob<'_> {
     }
 
     /// Fast-forwards a checkout. A lock that another git holds there, of a person or of another
-    /// node, is no fault of the work: it is waited for, and reported as a failure of the merge if it
-    /// stays.
+    /// node, is no fault of the work: it is waited for, and reported as a failure of the merge if
+    /// it stays.
     fn fast_forward(&mut self, checkout: &Path, commit: &str) -> Result<ProgramOutput, RunError> {
         let mut last = String::new();
         for _ in 0..LOCKED_TRIES {

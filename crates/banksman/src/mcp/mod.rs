@@ -2,9 +2,9 @@
 //! agent of one run.
 //!
 //! It knows no store: each tool asks [`ops::reports`](crate::ops::reports), which checks the run's
-//! token by the table of principals and writes to the run's folder and nowhere else. Five tools and one line per message are
-//! small enough to write by hand; the protocol's own crate is slow to compile and would bring an
-//! async runtime into a process that every agent starts.
+//! token by the table of principals and writes to the run's folder and nowhere else. Five tools and
+//! one line per message are small enough to write by hand; the protocol's own crate is slow to
+//! compile and would bring an async runtime into a process that every agent starts.
 
 mod rpc;
 mod tools;

@@ -77,7 +77,8 @@ pub struct Applied {
 impl Store {
     pub fn add(&self, add: Add, now: Instant) -> Result<Applied> {
         let applied = self.write_keyed(move |tx| add_in(tx, &add, now))?;
-        // The answer to a repeated request has the lifecycle of the task, which may be an older one.
+        // The answer to a repeated request has the lifecycle of the task, which may be an older
+        // one.
         self.definitions.remember(&applied.stored.lifecycle);
         Ok(applied)
     }

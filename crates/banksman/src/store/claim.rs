@@ -205,8 +205,8 @@ pub(super) fn try_claim(
 }
 
 /// Stores where a run takes place (its node, its account and the hash of its token) and which areas
-/// it locks. The areas are those at the time of the claim: what the run changes in the task does not
-/// move them.
+/// it locks. The areas are those at the time of the claim: what the run changes in the task does
+/// not move them.
 pub(super) fn set_place(
     tx: &mut Tx<'_>,
     run: RunId,

@@ -175,7 +175,8 @@ mod tests {
             step.task.lease.iter_mut().for_each(|lease| lease.worker = "worker:bob".to_owned());
         };
         assert_eq!(said(other), "the lease is not the one that was claimed");
-        // A counter at its limit may lead the task elsewhere instead. It must not stay in the queue.
+        // A counter at its limit may lead the task elsewhere instead. It must not stay in the
+        // queue.
         let in_vain = |step: &mut TaskUpdate| {
             let spent = task.spent;
             step.task = Task { version: step.task.version, spent, ..task.clone() };

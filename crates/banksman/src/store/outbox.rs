@@ -45,9 +45,9 @@ pub enum EffectFailure {
 }
 
 impl Store {
-    /// Takes the effects that are due on a node, the oldest first. Until `taken_for` has passed no other
-    /// caller gets them; then they are due again, because the caller that took them has reported
-    /// the result or is gone.
+    /// Takes the effects that are due on a node, the oldest first. Until `taken_for` has passed no
+    /// other caller gets them; then they are due again, because the caller that took them has
+    /// reported the result or is gone.
     pub fn take_effects(
         &self,
         node: &str,

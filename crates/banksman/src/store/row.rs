@@ -60,8 +60,8 @@ impl Stored {
         self.lifecycle.state(self.task.state)
     }
 
-    /// The value of a field. The check of its lifecycle and the invariants of its row have made sure
-    /// that it is of the type that the contract says.
+    /// The value of a field. The check of its lifecycle and the invariants of its row have made
+    /// sure that it is of the type that the contract says.
     pub fn value(&self, field: Field) -> Option<&Json> {
         self.task.fields.get(field.name_in(&self.lifecycle))
     }

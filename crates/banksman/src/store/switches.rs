@@ -22,8 +22,8 @@ impl Store {
     }
 }
 
-/// Whether everything is paused. A claim reads it by `sql::TURN`, and so waits for others that do. A
-/// switch that cannot be read lets nothing start.
+/// Whether everything is paused. A claim reads it by `sql::TURN`, and so waits for others that do.
+/// A switch that cannot be read lets nothing start.
 pub(super) fn is_paused(tx: &mut Tx<'_>, statement: impl Into<Pair>) -> Result<bool> {
     let rows = tx.query(statement, &[])?;
     let Some(row) = rows.first() else { return Ok(false) };

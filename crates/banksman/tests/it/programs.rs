@@ -3,7 +3,8 @@
 
 use std::env;
 
-/// The folders that a test gives to what it starts: the one of the git that this test run uses, then the usual ones.
+/// The folders that a test gives to what it starts: the one of the git that this test run uses,
+/// then the usual ones.
 pub(crate) fn path() -> String {
     const USUAL: &str = "/usr/local/bin:/usr/bin:/bin";
     let path = env::var_os("PATH").unwrap_or_default();

@@ -29,8 +29,8 @@ pub(super) type Size = (f64, f64);
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) boxes: Vec<Spot>,
-    /// The positions that each line passes between its boxes; its words are at the first. `None` for
-    /// lines that go round at the side.
+    /// The positions that each line passes between its boxes; its words are at the first. `None`
+    /// for lines that go round at the side.
     pub(super) ways: Vec<Option<Vec<Spot>>>,
     pub(super) layers: Vec<Layer>,
 }
@@ -62,8 +62,8 @@ const LINE_GAP: f64 = 18.0;
 /// Room between a layer of boxes and the words below or above it.
 const LAYER_GAP: f64 = 22.0;
 
-/// Computes the layers from `leading`: the lines that are not known to lead back. The walk begins at
-/// the first box.
+/// Computes the layers from `leading`: the lines that are not known to lead back. The walk begins
+/// at the first box.
 pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> LayerOrder {
     let ranks = ranks(box_count, leading);
     let mut cells = box_count;
@@ -77,8 +77,8 @@ pub(super) fn order(box_count: usize, lines: &[Line], leading: &[Line]) -> Layer
     LayerOrder { ranks, down }
 }
 
-/// Computes the positions of the boxes and of the words on each line; the words on lines that do not
-/// lead down are ignored.
+/// Computes the positions of the boxes and of the words on each line; the words on lines that do
+/// not lead down are ignored.
 pub(super) fn plan(lines: &[Line], order: &LayerOrder, boxes: &[Size], words: &[Size]) -> Layout {
     let mut grid = Grid::new(lines, order, boxes, words);
     grid.order();

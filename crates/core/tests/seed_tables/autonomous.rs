@@ -54,7 +54,8 @@ const SEED: &[Quote] = &[
         counters: &[("depth", Some(10), None)],
         ..NONE
     }),
-    // The agent's run ends in one outcome; whether that was an iteration or the proposal, the guard decides.
+    // The agent's run ends in one outcome; whether that was an iteration or the proposal, the guard
+    // decides.
     ("decomposing -> consensus | proposal ready | all subtasks PR-sized", moves(&[
         ("decomposing", "consensus", "proposal_ready", &["worker"], "if subtasks; clear feedback, plan, split; keep subtasks"),
         ("decomposing", "consensus", "iteration_complete", &["system"], "if subtasks; clear feedback; keep subtasks, plan"),
@@ -250,14 +251,16 @@ const ADDED: Rows = Rows {
         ("blocked", "[prior]", "children_moved", &["system"], "if children_given_up; clear unblock_condition, blocked_on, children_asked, checkpoint, asked"),
         ("review", "blocked", "escalate", &["reviewer", "system"], "set asked=true, unblock_condition=a person settles the review"),
         ("review", "blocked", "no_reviewers", &["system"], "set unblock_condition=reviewers are available"),
-        // Where the branch stands for the pull request, the answer has it merged, and it is asked again if it cannot be.
+        // Where the branch stands for the pull request, the answer has it merged, and it is asked
+        // again if it cannot be.
         ("merge_ready", "merge_ready(approved)", "approve_merge", &["human"], "if merged, split; clear problem"),
         ("merge_ready(approved)", "merge_ready(merging)", "merge_begun", &["system"], ""),
         ("merge_ready(approved)", "done", "branch_merged", &["system"], "set merged=true"),
         ("merge_ready(approved)", "merge_ready", "merge_failed", &["system"], "compute problem"),
         ("merge_ready(merging)", "done", "branch_merged", &["system"], "set merged=true"),
         ("merge_ready(merging)", "merge_ready", "merge_failed", &["system"], "compute problem"),
-        // Before the merge has started it is revoked at once; after that the merge is stopped first, and may have finished.
+        // Before the merge has started it is revoked at once; after that the merge is stopped
+        // first, and may have finished.
         ("merge_ready(approved)", "merge_ready", "take_back", &["human"], ""),
         ("merge_ready(approved)", "cancelled", "decline", &["human"], ""),
         ("merge_ready(merging)", "merge_ready(taking_back)", "take_back", &["human"], ""),

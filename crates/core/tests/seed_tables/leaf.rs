@@ -19,7 +19,8 @@ const OWN_MOVES: [Move; 14] = [
     ("in_progress", "done", "pr_filed", &["system"], "if spike; keep findings"),
     ("failed", "merge_ready", "reset", &["system"], "if retry_from; clear diagnostic, retry_from"),
     ("failed", "pending", "reset", &["system"], "clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, blocked_on, asked; count retry_count"),
-    // What is just being merged is not closed: whether it is in the base is known when that is over.
+    // What is just being merged is not closed: whether it is in the base is known when that is
+    // over.
     ("pending", "cancelled", "close", &["system"], CLOSED),
     ("in_progress", "cancelled", "close", &["system"], CLOSED),
     ("review", "cancelled", "close", &["system"], CLOSED),

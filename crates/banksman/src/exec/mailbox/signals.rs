@@ -197,9 +197,9 @@ impl Mailbox {
         [own].into_iter().chain(later).collect()
     }
 
-    /// Moves a signal that was read to `signals/taken/` of this mailbox, where it stays readable and
-    /// no longer counts. `place` is the mailbox that it was found in: this one, or a worktree of the
-    /// repository, possibly on another disk, where it would be committed.
+    /// Moves a signal that was read to `signals/taken/` of this mailbox, where it stays readable
+    /// and no longer counts. `place` is the mailbox that it was found in: this one, or a worktree
+    /// of the repository, possibly on another disk, where it would be committed.
     pub fn take_from(
         &self,
         place: &Self,

@@ -67,8 +67,8 @@ impl Postgres {
             tries += 1;
             let ended = self.attempt(access, &mut job);
             if let Err(DbError::Disconnected { .. } | DbError::CommitUnknown { .. }) = &ended {
-                // What broke one connection, such as a restart of the server, has most likely broken
-                // the others.
+                // What broke one connection, such as a restart of the server, has most likely
+                // broken the others.
                 self.links.clear();
             }
             match ended {

@@ -1,5 +1,5 @@
-//! The guarantees of both drivers, tested on both; `sqlite` and `needs_postgres` test what is specific to
-//! one.
+//! The guarantees of both drivers, tested on both; `sqlite` and `needs_postgres` test what is
+//! specific to one.
 //!
 //! The PostgreSQL half runs on the server that BANKSMAN_TEST_PG names, each test in its own schema.
 

@@ -152,7 +152,8 @@ fn check_commands(principal: &Principal, who: Option<Identity>) {
         for task in [TaskId(2), TaskId(1)] {
             let about = args.contains(&"ID").then_some(task);
             let is_forbidden = operation.is_some_and(|it| principal.may(it, about).is_err());
-            // Both would work on and on. The demo has a store of its own and acts as a person on it.
+            // Both would work on and on. The demo has a store of its own and acts as a person on
+            // it.
             let is_endless = match *command {
                 "up" => !is_forbidden,
                 "demo" => !is_run,

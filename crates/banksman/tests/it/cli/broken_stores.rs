@@ -86,8 +86,8 @@ fn a_newer_store_is_not_touched() {
     assert_eq!(sandbox.ok(&["list", "-q"]), "t1\n");
 }
 
-/// Runs the program as the ordinary user who owns the sandbox. The superuser may write everywhere, so it gives the sandbox
-/// to another user first.
+/// Runs the program as the ordinary user who owns the sandbox. The superuser may write everywhere,
+/// so it gives the sandbox to another user first.
 fn run_unprivileged(sandbox: &Sandbox, args: &[&str]) -> Ran {
     const NOBODY: u32 = 65_534;
     let mut command = sandbox.command(args);

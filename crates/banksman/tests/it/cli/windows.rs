@@ -33,7 +33,8 @@ impl<'y> Tmux<'y> {
     fn command(&self) -> Command {
         let mut command = Command::new("tmux");
         self.harness.prepare(&mut command);
-        // Otherwise the windows run the login shell of whoever runs this test, and some cannot run one.
+        // Otherwise the windows run the login shell of whoever runs this test, and some cannot run
+        // one.
         command.env("SHELL", "/bin/sh");
         command.env("TERM", "xterm").arg("-S").arg(self.harness.path().join("tmux"));
         command
@@ -122,8 +123,8 @@ mod needs_tmux {
         assert!(attached.stderr.contains("opened a tmux window that follows r1.1"), "{attached}");
         tmux.sees("r1-1", "laying bricks");
         harness.open_gate();
-        // It stays when the run has ended, so that the end can be read. The pane's own words about that
-        // are not always drawn.
+        // It stays when the run has ended, so that the end can be read. The pane's own words about
+        // that are not always drawn.
         tmux.sees("r1-1", "the wall stands");
         harness.until("the window outlives the log", || {
             tmux.run(&["list-panes", "-a", "-F", "#{window_name} #{pane_dead}"]).contains("r1-1 1")

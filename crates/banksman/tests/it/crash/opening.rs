@@ -99,8 +99,8 @@ fn processes_that_make_one_store_together_make_one_on_sqlite() {
 mod needs_postgres {
     use super::*;
 
-    /// The parent holds a name that the migration needs half-way, so that the child is killed in the
-    /// middle of it.
+    /// The parent holds a name that the migration needs half-way, so that the child is killed in
+    /// the middle of it.
     #[test]
     fn a_kill_in_the_middle_of_the_migration_leaves_no_half_schema() {
         let world = World::postgres();

@@ -117,7 +117,8 @@ success it is written
         expected.extend(on_b.iter().map(|job| job.replace(".1", ".2")));
         expected.sort();
         assert_eq!(starts, expected);
-        // The machine comes back and finds that nothing is left for it to do but to put things away.
+        // The machine comes back and finds that nothing is left for it to do but to put things
+        // away.
         let b = harness.up_on("b");
         wait_until("b has put everything away", || harness.jobs("b").is_empty());
         assert_eq!(harness.starts().len(), expected.len());

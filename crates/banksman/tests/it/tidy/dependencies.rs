@@ -192,7 +192,8 @@ fn core_violations(manifest: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// From the file in `BANKSMAN_TEST_METADATA`, for a user who may not run the cargo that built this test.
+/// From the file in `BANKSMAN_TEST_METADATA`, for a user who may not run the cargo that built this
+/// test.
 fn metadata() -> Value {
     if let Some(path) = env::var_os("BANKSMAN_TEST_METADATA") {
         let text = fs::read(path).expect("BANKSMAN_TEST_METADATA names a readable file");

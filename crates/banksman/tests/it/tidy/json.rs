@@ -1,6 +1,6 @@
 //! Untyped JSON has three places: the values of expressions, the formats of agents, and the
-//! documents of `api`. Elsewhere a shape that is known is a type. What acts on the outside world and
-//! the settings have no values of expressions either.
+//! documents of `api`. Elsewhere a shape that is known is a type. What acts on the outside world
+//! and the settings have no values of expressions either.
 
 use super::source::{SourceFile, Violation, found};
 

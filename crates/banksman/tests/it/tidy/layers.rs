@@ -42,8 +42,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "prompts",
-            // What reads runs, worktrees and notes, asks jobs to stop, and opens windows for people:
-            // never what starts a job.
+            // What reads runs, worktrees and notes, asks jobs to stop, and opens windows for
+            // people: never what starts a job.
             "exec::agent::{AgentEvent, AgentKind, AgentSetup, AgentUsage, StreamReader}",
             "exec::agent::{acp_client, outcome_of, reader}",
             "exec::files::{if_exists, missing, open_plain, read_at_most}",

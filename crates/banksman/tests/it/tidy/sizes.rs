@@ -1,4 +1,4 @@
-//! Files that are written to be read whole keep their size.
+//! Files that are written to be read whole keep their size, and comments their width.
 
 use super::source::{SourceFile, Violation};
 
@@ -24,9 +24,21 @@ pub(super) fn too_large(file: &SourceFile) -> Vec<Violation> {
         READ.iter().any(|(folder, end)| file.path.starts_with(folder) && file.path.ends_with(end));
     let mut wide = file.text.lines().filter(|line| is_read && line.chars().count() > COLUMNS);
     let wide = wide.next().map(|line| violation(0, format!("over {COLUMNS} columns: {line}")));
+    let comments = wide_comments(file).map(|at| violation(at, format!("over {COLUMNS} columns")));
     let terms = if file.path == GLOSSARY { terms(&file.text) } else { 0 };
     let many = (terms > TERMS).then(|| violation(0, format!("{terms} terms, at most {TERMS}")));
-    long.into_iter().chain(wide).chain(many).collect()
+    long.into_iter().chain(wide).chain(many).chain(comments).collect()
+}
+
+/// Where comments of Rust are wider than the code. A row of a table cannot be wrapped.
+fn wide_comments(file: &SourceFile) -> impl Iterator<Item = usize> {
+    let lines = file.text.lines().filter(|_| file.path.ends_with(".rs"));
+    let wide = lines.filter(|line| {
+        let comment = line.trim_start().strip_prefix("//");
+        let text = comment.map(|text| text.trim_start_matches(['/', '!', ' ']));
+        text.is_some_and(|text| !text.starts_with('|')) && line.chars().count() > COLUMNS
+    });
+    wide.map(|line| line.as_ptr() as usize - file.text.as_ptr() as usize)
 }
 
 /// The rows of its tables, without their heads.
@@ -46,4 +58,8 @@ fn a_large_file_is_found() {
         |rows| "| term | meaning |\n| --- | --- |\n".to_owned() + &"| a | b |\n".repeat(rows);
     assert_eq!((found(GLOSSARY, &glossary(40)), found(GLOSSARY, &glossary(41))), (0, 1));
     assert_eq!(found("README.md", &"| a |\n".repeat(500)), 0);
+    let comment = |start: &str, width| format!("    {start:a<width$}\nlet b = 1;\n");
+    let of = |start, width| found("crates/core/src/a.rs", &comment(start, width));
+    assert_eq!((of("//! a", 96), of("//! a", 97), of("/// a", 97), of("// a", 97)), (0, 1, 1, 1));
+    assert_eq!((of("//! | a", 97), of("a", 97)), (0, 0));
 }

@@ -155,7 +155,8 @@ impl Shared {
         !due.stop
     }
 
-    /// Sends the notification, over a new connection if there is none. `false` means that it failed.
+    /// Sends the notification, over a new connection if there is none. `false` means that it
+    /// failed.
     fn notify(&self, link: &mut Option<Link>) -> bool {
         if link.is_none() {
             *link = self.connect_notifier();

@@ -1,8 +1,8 @@
 //! One connection to PostgreSQL, driven by the thread that uses it.
 //!
 //! Each link has its own runtime that runs only inside a call, so a link needs no thread and a call
-//! is an ordinary blocking call. Several requests go out together and are answered in one round trip.
-//! A broken link must never be used again; its owner checks [`Link::is_broken`].
+//! is an ordinary blocking call. Several requests go out together and are answered in one round
+//! trip. A broken link must never be used again; its owner checks [`Link::is_broken`].
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -153,8 +153,8 @@ impl Link {
         }
     }
 
-    /// Sends all requests at once and returns one answer for each. An error means that the server did
-    /// not answer.
+    /// Sends all requests at once and returns one answer for each. An error means that the server
+    /// did not answer.
     pub(super) fn send(&mut self, requests: &[Request<'_>]) -> Result<Vec<Result<Reply, Error>>> {
         let count = u32::try_from(requests.len()).unwrap_or(u32::MAX);
         let limit = self.connector.statement_timeout.saturating_mul(count) + ANSWER_MARGIN;

@@ -59,8 +59,8 @@ impl<'a> Transaction<'a> {
         let before_commit = answers.len() - 1;
         for (index, (sql, answer)) in answers.into_iter().enumerate() {
             let Err(error) = answer else { continue };
-            // A server error on an earlier request means that COMMIT was not reached, or that it ended
-            // an aborted transaction.
+            // A server error on an earlier request means that COMMIT was not reached, or that it
+            // ended an aborted transaction.
             let is_certain = error.as_db_error().is_some() && index < before_commit;
             let error = self.classify(sql, error);
             return Err(if is_certain { error } else { commit_unknown(error) });
@@ -89,8 +89,8 @@ impl<'a> Transaction<'a> {
     /// Sends buffered writes and one more request, and returns the answer to that request.
     fn ask(&mut self, request: Request<'_>, sql: &'static str) -> Result<Reply> {
         let mut reply = None;
-        // The first error is the cause; the server answers each later request with "the transaction is
-        // aborted".
+        // The first error is the cause; the server answers each later request with "the transaction
+        // is aborted".
         for (sql, answer) in self.send(request, sql)? {
             reply = Some(answer.map_err(|error| self.classify(sql, error))?);
         }

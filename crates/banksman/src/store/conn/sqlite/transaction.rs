@@ -1,4 +1,5 @@
-//! The statements of one SQLite transaction, and the mapping of SQLite's result codes to our errors.
+//! The statements of one SQLite transaction, and the mapping of SQLite's result codes to our
+//! errors.
 //!
 //! It runs statements inside a transaction that its caller begins and ends, and must never run one
 //! outside.
@@ -132,9 +133,9 @@ impl ToSql for SqlValue {
     }
 }
 
-/// Reads a column. What [`SqlValue`] cannot represent (invalid UTF-8, a fraction) becomes bytes, which
-/// a reader of text or a number refuses by the column's name: one damaged row must not make its
-/// whole table unreadable.
+/// Reads a column. What [`SqlValue`] cannot represent (invalid UTF-8, a fraction) becomes bytes,
+/// which a reader of text or a number refuses by the column's name: one damaged row must not make
+/// its whole table unreadable.
 fn value(from: ValueRef<'_>) -> SqlValue {
     match from {
         ValueRef::Null => SqlValue::Null,
