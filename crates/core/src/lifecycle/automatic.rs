@@ -51,10 +51,8 @@ impl Proof<'_> {
                 let names: Vec<&str> =
                     members.iter().map(|id| self.lifecycle.state(*id).name.as_str()).collect();
                 reported.extend(members);
-                let message = format!(
-                    "tasks can go round for ever without anybody asking: {}",
-                    names.join(", ")
-                );
+                let message =
+                    format!("the system can move tasks in an endless loop: {}", names.join(", "));
                 let help = "let one of these moves `count` a counter that has a `limit`";
                 found.push(Problem::in_line(row.line, message, help));
             }
@@ -70,7 +68,7 @@ impl Proof<'_> {
                 let counter = self.lifecycle.counter(*id);
                 if counter.limit.is_some() && counter.then.is_none() {
                     let message = format!(
-                        "at its limit `{}` would refuse this bound and leave the task where it is",
+                        "at its limit `{}` would refuse this timeout and leave the task where it is",
                         counter.name
                     );
                     let help = "give the counter a `then` or a `beyond`";

@@ -254,7 +254,7 @@ impl<'a> Checker<'a> {
                 }
                 None => match text.value.parse::<Span>() {
                     Ok(span) if span.0 > 0 => return Some(span),
-                    Ok(_) => ("a bound of no time at all".to_owned(), "write a time such as 30s"),
+                    Ok(_) => ("a timeout cannot be zero".to_owned(), "write a time such as 30s"),
                     Err(error) => {
                         (error.to_string(), "the name of a setting that holds one will do, too")
                     }

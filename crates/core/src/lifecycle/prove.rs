@@ -202,7 +202,7 @@ impl Proof<'_> {
                 let is_working = state.kind == StateKind::Working;
                 let nor = if is_working { "" } else { " and no person to wait for" };
                 let message =
-                    format!("a task can stay in `{}` for ever: no bound in time{nor}", state.name);
+                    format!("a task can stay in `{}` for ever: no timeout{nor}", state.name);
                 found.push(Problem::in_line(state.line, message, help));
             }
         }
