@@ -212,3 +212,18 @@ fn tasks_of_old_sources_still_come_to_their_end() {
     let stopped = json!({ "blockReason": "a loop" });
     assert_eq!(mission.asks("system", "block", stopped), Ok("BLOCKED"));
 }
+
+/// What decides is the key, however it is written.
+#[test]
+fn a_source_with_a_purpose_is_one_of_today() {
+    const REST: &str = "initial: a\nstates:\n  a: { kind: queued }\n  b: { kind: done }\n\
+                        transitions:\n  - { from: a, to: b, on: go, by: [human] }\n";
+    for purpose in ["purpose: task", "purpose : task", "\"purpose\": task", "? purpose\n: task"] {
+        let lifecycle = check(&format!("lifecycle: x\n{purpose}\n{REST}"), "x", &Overrides::new());
+        let lifecycle = lifecycle.unwrap_or_else(|problems| panic!("{purpose}: {problems}"));
+        assert!(!lifecycle.legacy, "{purpose}");
+    }
+    let flow = "{lifecycle: x, purpose: task, initial: a, states: {a: {kind: queued}, b: {kind: \
+                done}}, transitions: [{from: a, to: b, on: go, by: [human]}]}";
+    assert!(check(flow, "x", &Overrides::new()).is_ok_and(|lifecycle| !lifecycle.legacy));
+}

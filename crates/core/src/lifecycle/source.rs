@@ -5,6 +5,7 @@
 //! own. [`read`] merges them; `legacy` translates sources from before purposes were declared.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::contract::Purpose;
 use super::expr::Value;
@@ -163,14 +164,9 @@ pub(super) struct FullRequirement {
 /// A source followed by the fragments that it includes, so that it is complete. A fragment that
 /// `find` does not know is left to the check.
 pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> String {
-    #[derive(Deserialize)]
-    struct Includes {
-        #[serde(default)]
-        include: Vec<String>,
-    }
     let mut composed = text.to_owned();
-    if let Ok(Includes { include }) = yaml::read(text, limits::LIFECYCLE_BYTES, MANUAL) {
-        for fragment in include.iter().filter_map(|name| find(name)) {
+    if let Ok(root) = root(text) {
+        for fragment in root.include.iter().filter_map(|name| find(name)) {
             composed = format!("{}\n---\n{fragment}", composed.trim_end());
         }
     }
@@ -179,7 +175,7 @@ pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> Stri
 
 /// Reads a source in the present format.
 pub(super) fn read(text: &str) -> Result<LifecycleSource, Problem> {
-    if is_legacy(text) && text.len() <= limits::LIFECYCLE_BYTES {
+    if is_legacy(text) {
         let message = "`purpose` is missing".to_owned();
         let help = format!("write `purpose: task` below `lifecycle`; see {MANUAL}");
         return Err(Problem { line: 1, column: 1, message, help: Some(help) });
@@ -213,9 +209,23 @@ pub(super) fn read_any(text: &str) -> Result<LifecycleSource, Problem> {
     if is_legacy(text) { legacy::read(text, MANUAL) } else { read(text) }
 }
 
-/// Whether a source is from before purposes were declared.
+/// The keys of a source that say how to read it.
+#[derive(Deserialize)]
+struct Root {
+    purpose: Option<IgnoredAny>,
+    #[serde(default)]
+    include: Vec<String>,
+}
+
+fn root(text: &str) -> Result<Root, Problem> {
+    yaml::read(text, limits::LIFECYCLE_BYTES, MANUAL)
+}
+
+/// Whether a source is from before purposes were declared. One that cannot be read is not: its
+/// fault is reported as one of today's language.
 fn is_legacy(text: &str) -> bool {
-    !text.lines().any(|line| line.starts_with("purpose:"))
+    let own = documents(text).next().unwrap_or_default();
+    root(&own).is_ok_and(|root| root.purpose.is_none())
 }
 
 /// The documents of a source. Blank lines replace those before, so that positions in a document are
