@@ -9,17 +9,18 @@ pub struct UnknownWord {
     pub known: String,
 }
 
-/// Declares an enum and its words. A word is also what serde reads and writes.
+/// Declares an enum and its words. A word is also what serde reads and writes; what is stored may
+/// still have its former one, which is read and no longer written.
 #[macro_export]
 macro_rules! closed {
     ($(#[$meta:meta])* $vis:vis enum $Name:ident {
-        $($(#[$attribute:meta])* $Variant:ident = $word:literal,)+
+        $($(#[$attribute:meta])* $Variant:ident = $word:literal $(formerly $former:literal)?,)+
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(serde::Serialize, serde::Deserialize)]
         $vis enum $Name {
-            $($(#[$attribute])* #[serde(rename = $word)] $Variant,)+
+            $($(#[$attribute])* #[serde(rename = $word $(, alias = $former)?)] $Variant,)+
         }
 
         impl $Name {
@@ -43,11 +44,13 @@ macro_rules! closed {
             type Err = $crate::closed::UnknownWord;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| {
-                    let word = text.chars().take(64).collect();
-                    let known = Self::NAMES.join(", ");
-                    $crate::closed::UnknownWord { word, known }
-                })
+                match text {
+                    $($word $(| $former)? => Ok(Self::$Variant),)+
+                    other => Err($crate::closed::UnknownWord {
+                        word: other.chars().take(64).collect(),
+                        known: Self::NAMES.join(", "),
+                    }),
+                }
             }
         }
     };

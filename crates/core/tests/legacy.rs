@@ -6,7 +6,7 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, check, read_again};
-use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{DrivenBy, Field, Note, Purpose, Trigger};
 use banksman_core::lifecycle::{FieldWriters, Lifecycle, builtin};
 use banksman_core::machine::{
     Actor, Event, NewTask, StepResult, Task, TransitionRequest, create, step,
@@ -226,4 +226,18 @@ fn a_source_with_a_purpose_is_one_of_today() {
     let flow = "{lifecycle: x, purpose: task, initial: a, states: {a: {kind: queued}, b: {kind: \
                 done}}, transitions: [{from: a, to: b, on: go, by: [human]}]}";
     assert!(check(flow, "x", &Overrides::new()).is_ok_and(|lifecycle| !lifecycle.legacy));
+}
+
+/// Stores keep the words that they were written with.
+#[test]
+fn former_words_are_read_and_no_longer_written() {
+    for (former, note, today) in [
+        ("came_late", Note::StaleWrite, "stale_write"),
+        ("hastened", Note::DelaySkipped, "delay_skipped"),
+    ] {
+        assert_eq!((former.parse(), today.parse()), (Ok(note), Ok(note)));
+        assert_eq!(note.as_str(), today);
+    }
+    assert_eq!(serde_json::from_value(json!("hand")).ok(), Some(DrivenBy::Person));
+    assert_eq!((json!(DrivenBy::Person), "hand".parse()), (json!("person"), Ok(DrivenBy::Person)));
 }

@@ -1,7 +1,7 @@
 //! Workflows as JSON: their progress, what to do next, checks and simulations.
 
 use banksman_core::lifecycle::StateKind;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{CounterName, Field};
 use banksman_core::time::Instant;
 use banksman_core::workflow as spec;
 use banksman_core::workflow::simulate::{
@@ -11,7 +11,7 @@ use banksman_core::workflow::simulate::{
 use super::Sorted;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::suggestion::Suggestion;
-use crate::ops::workflows::{NextAction, NextActionKind, Simulated, WorkflowStatus, failures};
+use crate::ops::workflows::{NextAction, NextActionKind, Simulated, WorkflowStatus};
 use crate::store::Stored;
 
 documents! {
@@ -45,7 +45,7 @@ documents! {
     ) {
         attempts: i64 = stored.task.spent.runs,
         diagnostic: Option<&'a str> = stored.text(Field::Diagnostic),
-        failures: u32 = failures(stored),
+        failures: u32 = stored.count(CounterName::Rounds),
         feedback: Option<&'a str> = stored.text(Field::Feedback),
         gate: Option<&'a str> = at_gate.map(|gate| gate.id.as_str()),
         id: String = stored.task.id.to_string(),

@@ -1,8 +1,7 @@
 //! `banksman retry`, `unblock`, `cancel` and `escalate`: the most common moves, by name.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::{Field, Trigger};
-use banksman_core::machine::DELAY_SKIPPED;
+use banksman_core::lifecycle::contract::{Field, Note, Trigger};
 use clap::Args;
 
 use super::arguments::ActorArgs;
@@ -75,7 +74,11 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit> {
     let session = context.session()?;
     let given = [(Field::Confirmation, args.confirm.as_deref())];
     let moved = tasks::retry(&session, args.id, &given, context.now)?;
-    if moved.entry.as_ref().is_some_and(|entry| entry.record.trigger == DELAY_SKIPPED) {
+    if moved
+        .entry
+        .as_ref()
+        .is_some_and(|entry| entry.record.trigger.parse() == Ok(Note::DelaySkipped))
+    {
         context.out.say("retrying now instead of waiting");
     }
     moves::print(context, &session, args.id, moved)

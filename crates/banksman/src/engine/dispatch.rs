@@ -80,9 +80,7 @@ impl<'a> Dispatcher<'a> {
     fn report_unserved(&self, id: TaskId, detail: String, now: Instant) -> Result<()> {
         let stored = self.store.task(id)?;
         let task = &stored.task;
-        let counter = stored.lifecycle.counter_at(CounterName::Unserved);
-        let count = counter.and_then(|at| task.counters.get(at));
-        let was_reported = count.is_some_and(|count| count.total > 0);
+        let was_reported = stored.count(CounterName::Unserved) > 0;
         let is_due = !was_reported || now.since(task.updated_at) >= UNSERVED_AGAIN;
         if !is_due || !stored.has_exit(Trigger::NoWorker) {
             return Ok(());

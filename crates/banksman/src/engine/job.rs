@@ -19,7 +19,7 @@ use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
 use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
-use super::steps::{is_driven_manually, is_workflow, may_be_laid_out};
+use super::steps::{is_workflow, may_be_laid_out};
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, EnvVars, WorkerSetup};
@@ -229,7 +229,7 @@ impl<'a> JobSpecs<'a> {
 
     /// A check or a merge.
     pub(super) fn activity(&self, stored: &Stored, job: JobId) -> Result<JobSpec, SpecError> {
-        if is_driven_manually(stored) {
+        if stored.is_driven_by_person() {
             return self.inspection(stored, job);
         }
         let Some(project) = self.settings.find(&stored.task.project)? else {

@@ -7,7 +7,6 @@
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::{Fields, Value};
 
-use super::steps::is_driven_manually;
 use crate::store::Stored;
 
 /// The node that has the folder to check, where it is another one: a folder of the same name here
@@ -18,7 +17,7 @@ pub(super) fn done_elsewhere<'s>(stored: &'s Stored, node: &str) -> Option<&'s s
 
 /// The fields of a signal that was found on this node.
 pub(super) fn done_here(child: &Stored, node: &str) -> Fields {
-    let is_looked_at = is_driven_manually(child) && child.flag(Field::Proof);
+    let is_looked_at = child.is_driven_by_person() && child.flag(Field::Proof);
     let node = is_looked_at.then(|| child.entry(Field::DoneOn, Value::from(node)));
     node.into_iter().collect()
 }

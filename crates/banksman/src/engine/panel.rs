@@ -30,7 +30,7 @@ use super::children::parent_of;
 use super::event::{ask, report};
 use super::project::Settings;
 use super::relay::{EffectHandler, EffectResult, Handled, LOOK_AGAIN, is_wanted};
-use super::steps::{StepTask, is_driven_manually};
+use super::steps::StepTask;
 use super::turn::Turn;
 use super::{Engine, Result, workers};
 use crate::config::{Panels, WorkerSetup};
@@ -92,7 +92,7 @@ impl<'a> PanelHandler<'a> {
             return self.facts_answer(parent, now);
         }
         let step = StepTask::of(parent)?;
-        if step.is_some() && is_driven_manually(parent) {
+        if step.is_some() && parent.is_driven_by_person() {
             return Ok(EffectResult::Done);
         }
         if let Some(objection) = parent.text(Field::Objection) {

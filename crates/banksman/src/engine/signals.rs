@@ -22,7 +22,7 @@ use super::manual::done_here;
 use super::project::Settings;
 use super::provenance::{Provenance, written};
 use super::pulls::PullRequests;
-use super::steps::{StepTask, is_manual, is_workflow};
+use super::steps::{StepTask, is_workflow};
 use super::turn::{Reconciler, Turn};
 use super::{Engine, EngineError, Project, Result};
 use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
@@ -91,7 +91,9 @@ impl<'a> Signals<'a> {
     /// Manual steps also signal where they are done: in their worktree, on their branch, at a path
     /// of their own.
     fn look_at_manual_step(&self, child: Stored, turn: &mut Turn) -> Result<()> {
-        let Some(step) = StepTask::of(&child)?.filter(|_| is_manual(&child)) else { return Ok(()) };
+        let Some(step) = StepTask::of(&child)?.filter(|_| child.is_manual_step()) else {
+            return Ok(());
+        };
         let Some(project) = self.settings.find(&child.task.project)? else { return Ok(()) };
         let waits = Awaiting { step, child };
         match &waits.step.spec.signal {
@@ -177,7 +179,7 @@ impl<'a> Signals<'a> {
         turn: &mut Turn,
     ) -> Result<()> {
         let child = self.store.task(waits.child.task.id)?;
-        let began_now = is_manual(&child) && child.task.entered != waits.child.task.entered;
+        let began_now = child.is_manual_step() && child.task.entered != waits.child.task.entered;
         if began_now && matches!(seen.content, Content::Done { .. }) {
             return put_aside((mailbox, place), &waits.step, seen, turn.now);
         }

@@ -4,16 +4,14 @@
 //! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
 //! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
-use banksman_core::lifecycle::contract::{
-    CounterName, DrivenBy, Field, LaunchMode, Purpose, Trigger,
-};
+use banksman_core::lifecycle::contract::{CounterName, Field, LaunchMode, Purpose, Trigger};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::expr::Value;
-use banksman_core::machine::{CounterValue, Event};
+use banksman_core::machine::Event;
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{self, Workflow};
 
@@ -67,32 +65,11 @@ pub(super) fn workflow_of(parent: &Stored) -> Result<Option<Workflow>> {
     Ok(if is_workflow(parent) { parent.data(Field::Spec)? } else { None })
 }
 
-/// Whether a person is asked to do the step: the state's offers tell, not its name.
-pub(super) fn is_manual(stored: &Stored) -> bool {
-    let does = stored.state().does.as_ref();
-    does.is_some_and(|does| {
-        does.offers.iter().any(|(_, trigger)| trigger == Trigger::Signal.name())
-    })
-}
-
-/// Whether the person who does the step also drives its workflow: nothing is started or laid out
-/// for them.
-pub(super) fn is_driven_manually(stored: &Stored) -> bool {
-    stored.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
-}
-
 /// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
 /// engine drives.
 pub(super) fn may_be_laid_out(stored: &Stored) -> bool {
     stored.text(Field::Launch) == Some(LaunchMode::Interactive.as_str())
-        && !is_driven_manually(stored)
-}
-
-/// How often the step's gate has failed.
-pub(super) fn rounds(stored: &Stored) -> u32 {
-    let counter = stored.lifecycle.counter_at(CounterName::Rounds);
-    let count = counter.and_then(|at| stored.task.counters.get(at)).copied();
-    count.unwrap_or_else(CounterValue::default).total
+        && !stored.is_driven_by_person()
 }
 
 /// The feedback of a gate on a step.
@@ -166,7 +143,7 @@ impl<'a> Steps<'a> {
         if child.flag(Field::SentBack) {
             return self.send_back(child, step, parent, turn);
         }
-        if is_manual(child) {
+        if child.is_manual_step() {
             discard_early_signals(self.store, self.settings, child, step, turn.now)?;
             if may_be_laid_out(child) {
                 self.lay_out(child, step, parent, turn)?;
@@ -246,7 +223,7 @@ impl<'a> Steps<'a> {
     /// All feedback of the step's gate, the oldest first. Every failure has its feedback, even one
     /// that asks a person instead of sending steps back.
     fn all_feedback(&self, child: &Stored, step: &StepTask) -> Result<Vec<GateFeedback>> {
-        if rounds(child) == 0 {
+        if child.count(CounterName::Rounds) == 0 {
             return Ok(Vec::new());
         }
         let kept = self.store.detail(child.task.id)?.artifacts;

@@ -1,7 +1,7 @@
 //! Workflows: their steps start and end with them, and pause while they wait for a person.
 
 use banksman_core::lifecycle::StateKind;
-use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::contract::{CounterName, Field, Trigger};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::time::Instant;
 use banksman_core::workflow::{Signal, Workflow};
@@ -10,7 +10,7 @@ use super::children::{ask_children, is_current};
 use super::event::ask;
 use super::project::Settings;
 use super::relay::{EffectHandler, EffectResult, Handled};
-use super::steps::{StepTask, is_workflow, rounds, workflow_of};
+use super::steps::{StepTask, is_workflow, workflow_of};
 use super::turn::Turn;
 use super::{Engine, Result};
 use crate::store::batches::BatchChange;
@@ -160,7 +160,7 @@ pub(super) fn tripped(store: &Store, parent: &Stored) -> Result<Option<String>> 
 
 fn failures_of(store: &Store, parent: &Stored) -> Result<i64> {
     let children = store.all_children(parent.task.id)?;
-    Ok(children.iter().map(|child| i64::from(rounds(child))).sum())
+    Ok(children.iter().map(|child| i64::from(child.count(CounterName::Rounds))).sum())
 }
 
 fn dollars(micros: i64) -> String {

@@ -20,7 +20,6 @@ use super::panels::{PendingReview, ReviewerStatus, is_at_panel, open_reviews};
 use super::principal::Operation;
 use super::status::last_run;
 use super::suggestion::Suggestion;
-use super::workflows::is_manual;
 use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
 use crate::store::{Dispatch, Edge, Node, Store, Stored};
@@ -222,7 +221,7 @@ fn panel(
         remedy = remedy.or(what);
         list.push(review_at_work(review, &reasons));
     }
-    if reviews.is_empty() && is_manual(parent) {
+    if reviews.is_empty() && parent.is_driven_by_person() {
         let what = "whoever drives the workflow answers";
         return Ok((list, NextStep::new(what, [Suggestion::DriveWorkflow])));
     }

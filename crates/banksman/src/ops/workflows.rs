@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
@@ -32,7 +32,7 @@ use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
 pub use looks::{ManualCheck, look_at};
-pub use next::{NextAction, NextActionKind, is_manual_step, next};
+pub use next::{NextAction, NextActionKind, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, copy_specs, start};
 
@@ -251,13 +251,8 @@ fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, Op
 impl WorkflowStatus {
     /// Whether Banksman starts nothing for it.
     pub fn is_manual(&self) -> bool {
-        self.steps.iter().any(is_manual)
+        self.steps.iter().any(Stored::is_driven_by_person)
     }
-}
-
-/// Whether the driver of the workflow does the step and answers its gate.
-pub fn is_manual(step: &Stored) -> bool {
-    step.text(Field::StepDriver) == Some(DrivenBy::Person.as_str())
 }
 
 /// Finds a step by its id in the file, or by the id of its gate or of its task.
@@ -348,12 +343,6 @@ pub struct StepReport<'a> {
 pub struct WorkFolder<'a> {
     pub folder: &'a str,
     pub node: &'a str,
-}
-
-/// How often the gate of a step has failed.
-pub fn failures(step: &Stored) -> u32 {
-    let at = step.lifecycle.counters.iter().position(|counter| counter.name == "rounds");
-    at.and_then(|at| step.task.counters.get(at)).map_or(0, |count| count.total)
 }
 
 /// Requests the move that a report means. A manual step need not wait for Banksman to prepare it:

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::contract::{CounterName, DrivenBy, Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
@@ -85,6 +85,26 @@ impl Stored {
     /// The plain data of a field as its Rust type; data that does not read is damage of the task.
     pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>> {
         Ok(self.task.data(&self.lifecycle, field)?)
+    }
+
+    /// How often the program has counted; 0 if its lifecycle does not count that.
+    pub fn count(&self, counter: CounterName) -> u32 {
+        let name = counter.name_in(&self.lifecycle);
+        let own = self.lifecycle.counters.iter().zip(&self.task.counters);
+        own.filter(|(declared, _)| declared.name == name).map(|(_, count)| count.total).sum()
+    }
+
+    /// Whether a person is asked to do the step: the state's offers tell, not its name.
+    pub fn is_manual_step(&self) -> bool {
+        let does = self.state().does.as_ref();
+        let signal = Trigger::Signal.name();
+        does.is_some_and(|does| does.offers.iter().any(|(_, trigger)| trigger == signal))
+    }
+
+    /// Whether the person who does the step also drives its workflow: the engine starts nothing for
+    /// them, lays nothing out, and leaves the gate to them.
+    pub fn is_driven_by_person(&self) -> bool {
+        self.text(Field::StepDriver).is_some_and(|word| word.parse() == Ok(DrivenBy::Person))
     }
 
     /// A field's name in the task's lifecycle, with a value for it.

@@ -75,7 +75,7 @@ closed! {
     /// Who drives a workflow, in [`Field::StepDriver`].
     pub enum DrivenBy {
         Engine = "engine",
-        Person = "hand",
+        Person = "person" formerly "hand",
     }
 }
 
@@ -96,9 +96,9 @@ closed! {
     /// A record that the program writes into the history without a transition.
     pub enum Note {
         /// A refused stale write.
-        StaleWrite = "came_late",
+        StaleWrite = "stale_write" formerly "came_late",
         /// A delay that a person skipped.
-        DelaySkipped = "hastened",
+        DelaySkipped = "delay_skipped" formerly "hastened",
         /// A budget that a person has raised.
         Raised = "raised",
         /// A fault of one task, which did not stop the turn.
@@ -360,11 +360,5 @@ impl Lifecycle {
 
     fn setting(&self, setting: SettingName) -> Option<&Setting> {
         self.settings.get(setting.name_in(self)).map(|setting| &setting.value)
-    }
-
-    /// The place of the counter, if it is declared.
-    pub fn counter_at(&self, counter: CounterName) -> Option<usize> {
-        let name = counter.name_in(self);
-        self.counters.iter().position(|own| own.name == name)
     }
 }

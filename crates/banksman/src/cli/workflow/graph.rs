@@ -12,7 +12,7 @@ use super::{ParamArgs, standing};
 use crate::cli::drawing::DrawingArgs;
 use crate::cli::symbols::format_span;
 use crate::cli::{Context, Exit, Failure, Result, files};
-use crate::ops::workflows::{self, WorkflowStatus, is_manual_step};
+use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
 
 /// Draw a file, or the current state of a workflow
@@ -75,7 +75,7 @@ fn mark(stored: &Stored, now: Instant) -> StepMark {
     };
     let note = attempts.into_iter().chain(since).collect::<Vec<_>>().join(", ");
     // The person is working on it, not being asked.
-    let works_on_it = state.kind == StateKind::Waiting && is_manual_step(stored);
+    let works_on_it = state.kind == StateKind::Waiting && stored.is_manual_step();
     let kind = if works_on_it { StateKind::Working } else { state.kind };
     StepMark { state: state.name.clone(), kind, note }
 }

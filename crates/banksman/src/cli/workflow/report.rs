@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit> {
     let project = project_here(context, &session)?;
     let step =
         workflows::step_named(&session, project.as_deref(), args.workflow.as_deref(), &args.step)?;
-    let manual = workflows::is_manual(&step);
+    let manual = step.is_driven_by_person();
     if manual {
         // A step that became ready since the last turn can be reported at once.
         follow_up(context, &session)?;

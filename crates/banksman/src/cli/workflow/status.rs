@@ -1,7 +1,7 @@
 //! `banksman workflow status`: shows the progress of a workflow and what it waits for.
 
 use banksman_core::lifecycle::StateKind;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{CounterName, Field};
 use clap::Args;
 
 use super::{WhichArgs, project_here, standing};
@@ -13,7 +13,7 @@ use crate::cli::{Context, Exit, Result};
 use crate::ops::Session;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
-use crate::ops::workflows::{self, WorkflowStatus, failures};
+use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
 
 /// How many steps are shown one by one.
@@ -129,7 +129,7 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
             &stored.task.title,
             &state_cell(state),
             &stored.task.spent.runs,
-            &failures(stored),
+            &stored.count(CounterName::Rounds),
             &first_line(&why.unwrap_or_default()),
         ])
     };

@@ -7,7 +7,7 @@ use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
-use super::{ReportedOutcome, WorkflowStatus, is_manual, veto_ends};
+use super::{ReportedOutcome, WorkflowStatus, veto_ends};
 use crate::ops::suggestion::Suggestion;
 use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
@@ -108,10 +108,10 @@ impl Looked<'_> {
 
     fn instruction(&self) -> Option<Instruction> {
         let wait = |what: &str| Some((NextActionKind::Wait, what.to_owned(), None, Vec::new()));
-        if is_manual_step(self.stored) || awaits_manual_step(self.stored) {
+        if self.stored.is_manual_step() || awaits_manual_step(self.stored) {
             return Some(self.to_do());
         }
-        let by_hand = is_manual(self.stored);
+        let by_hand = self.stored.is_driven_by_person();
         let state = self.stored.state();
         match state.does.as_ref().map(|does| does.activity) {
             Some(Activity::Human) => Some(self.to_decide()),
@@ -218,14 +218,6 @@ pub(super) fn awaits_manual_step(stored: &Stored) -> bool {
     stored.state().kind == StateKind::Queued
         && stored.task.open_needs == 0
         && stored.text(Field::Launch) == Some(LaunchMode::Interactive.as_str())
-}
-
-/// Whether a person or agent is doing the step and will report when it is done.
-pub fn is_manual_step(stored: &Stored) -> bool {
-    let does = stored.state().does.as_ref();
-    does.is_some_and(|does| {
-        does.activity == Activity::Human && does.offers.iter().any(|(offer, _)| offer == "done")
-    })
 }
 
 fn launch_words(spec: &Step) -> String {

@@ -11,8 +11,9 @@ use banksman::store::{
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest};
+use serde_json::json;
 
-use super::acts::{NOON, actor};
+use super::acts::{NOON, actor, added, load};
 use super::on_both;
 use super::world::World;
 
@@ -26,6 +27,7 @@ on_both!(
     several_are_moved_at_once_and_a_refusal_harms_nobody,
     a_queue_that_waits_for_no_worker_goes_on_by_itself,
     nobody_waits_for_a_child_that_is_left_out,
+    a_step_of_a_former_build_keeps_its_driver,
 );
 
 const LIFECYCLE: &str = "
@@ -248,4 +250,24 @@ fn a_queue_that_waits_for_no_worker_goes_on_by_itself(world: &World) {
     assert_eq!(stands(&store, by_hand), ("at_hand".to_owned(), 0, false));
     let last = store.history(by_hand, 1).unwrap();
     assert_eq!(last.last().map(|entry| entry.record.trigger.as_str()), Some("lay_out"));
+}
+
+/// Such a build called the person who drives a workflow `hand`.
+fn a_step_of_a_former_build_keeps_its_driver(world: &World) {
+    let store = world.open();
+    let source = include_str!("../../../../core/tests/legacy/step.yaml");
+    let lifecycle = read_again(source, "step", &Overrides::new()).expect("it reads");
+    let definition = Definition {
+        lifecycle: Arc::new(lifecycle),
+        source: source.to_owned(),
+        overrides: Overrides::new(),
+    };
+    for (driver, is_driven_by_person) in [("hand", true), ("engine", false)] {
+        let mut add = Add { definition: definition.clone(), ..load(driver) };
+        let fields = json!({ "workflow": "w", "spec": {}, "driver": driver });
+        add.new.fields = serde_json::from_value(fields).expect("an object");
+        let id = added(&store, add).stored.task.id;
+        let stored = store.task(id).expect("readable");
+        assert_eq!(stored.is_driven_by_person(), is_driven_by_person, "{driver}");
+    }
 }
