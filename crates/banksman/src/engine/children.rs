@@ -111,7 +111,7 @@ impl<'a> Children<'a> {
     fn resume(&self, parent: &Stored, now: Instant) -> Result<()> {
         let asked = parent.number(Field::ChildrenGivenUp).unwrap_or(0);
         if asked > 0 && self.store.count_children(parent.task.id)?.given_up == 0 {
-            ask(self.store, parent, Trigger::Decided, [], now)?;
+            ask(self.store, parent, Trigger::TakenUp, [], now)?;
         }
         Ok(())
     }

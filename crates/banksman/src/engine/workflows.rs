@@ -61,7 +61,7 @@ impl<'a> Workflows<'a> {
             ask_children(
                 self.store,
                 parent,
-                Trigger::Resume,
+                Trigger::TakeUp,
                 |kind| kind == StateKind::Failed,
                 now,
             )?;

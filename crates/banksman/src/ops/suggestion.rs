@@ -1,7 +1,7 @@
 //! What a caller can do next, as data: each surface phrases it in its own terms.
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 
 use super::workflows::ReportedOutcome;
 
@@ -26,7 +26,7 @@ pub enum Suggestion {
     /// Move it by a trigger that may need a text.
     MoveOn {
         task: TaskId,
-        trigger: String,
+        trigger: Trigger,
         field: Option<Field>,
     },
     ShowDecision(DecisionId),

@@ -265,10 +265,10 @@ contract! {
         OverBudget = "over_budget", Engine(BEFORE_A_RUN), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
         ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
         Reset = "reset", Engine(NOT_CANCELLED), &[Subtask, Step], &[Subtask, Step], "A person or a failed gate has the task start again.";
-        Resume = "take_up", Engine(FiredIn::kinds(&[StateKind::Failed])), &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";
+        TakeUp = "take_up", Engine(FiredIn::kinds(&[StateKind::Failed])), &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";
         Close = "close", Both(NOT_CANCELLED), ANY, &[Subtask, Step, Review, Budget], "The parent has ended, or the question is moot.";
         Trip = "trip", Both(FiredIn::doing(&[Activity::Wait])), &[Workflow], &[Workflow], "The workflow's breaker has tripped.";
-        Decided = "taken_up", Engine(FiredIn::doing(&[Activity::Human])), &[Workflow], &[Workflow], "A person has decided about every step that was given up.";
+        TakenUp = "taken_up", Engine(FiredIn::doing(&[Activity::Human])), &[Workflow], &[Workflow], "A person has decided about every step that was given up.";
         Led = "led", Engine(FiredIn::kinds(&[StateKind::Working])), &[Workflow], &[Workflow], "The engine has told the steps that the workflow runs.";
         Followed = "followed", Engine(FiredIn::kinds(&[StateKind::Done])), &[Step], &[Step], "A later step has ended, so the veto window is over.";
         Abort = "abort", Both(NOT_OVER), &[Workflow, Step], &[Workflow, Step], "A person, or a gate without a way back, gives the work up.";
@@ -276,6 +276,8 @@ contract! {
         Signal = "signal", Caller, &[Step], &[Step], "The step's completion signal has arrived.";
         Pass = "pass", Caller, &[Step], &[Step], "The gate lets the step pass.";
         Fail = "fail", Caller, &[Step], &[Step], "The gate sends the step back.";
+        Resume = "resume", Caller, &[Workflow], &[Workflow], "A person has the workflow go on.";
+        Accept = "accept", Caller, &[Workflow], &[Workflow], "A person takes the work as it stands.";
         Veto = "veto", Caller, &[Step], &[Step], "A person objects to a step that an agent let pass.";
         Skip = "skip", Caller, &[Step], &[], "A person goes on without the step.";
         Proven = "proven", Engine(FiredIn::doing(&[Activity::Check])), &[Step], &[Step], "The checks verified a manual step.";

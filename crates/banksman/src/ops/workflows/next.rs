@@ -61,13 +61,10 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
     let (kind, what, report) = match parent.state().kind {
         StateKind::Waiting => {
             let problem = parent.text(Field::Problem).unwrap_or("it waits for a person");
-            let on = |trigger: &str, field| {
-                let trigger = trigger.to_owned();
-                Suggestion::MoveOn { task: id, trigger, field }
-            };
-            let accept = all_passed.then(|| on("accept", None));
-            let report = [on(Trigger::Resume.name(), None)].into_iter().chain(accept);
-            let report = report.chain([on(Trigger::Abort.name(), Some(Field::Reason))]).collect();
+            let on = |trigger, field| Suggestion::MoveOn { task: id, trigger, field };
+            let accept = all_passed.then(|| on(Trigger::Accept, None));
+            let report = [on(Trigger::Resume, None)].into_iter().chain(accept);
+            let report = report.chain([on(Trigger::Abort, Some(Field::Reason))]).collect();
             (NextActionKind::Decide, format!("shall it go on? {problem}"), report)
         }
         StateKind::Reviewing => {

@@ -54,6 +54,7 @@ fn failures_trip_it_and_a_person_lets_it_go_on_for_as_many_more() {
         next.contains("t2  A Judged: nothing is begun before the workflow goes on\n"),
         "{next}"
     );
+    assert!(next.contains("move t1 --on resume"), "{next}");
     bench.parent_says("resume", &[]);
     bench.until_started("A.3");
     assert_eq!(bench.workflow_state(), "running", "it does not trip again at once");
