@@ -228,6 +228,23 @@ fn a_source_with_a_purpose_is_one_of_today() {
     assert!(check(flow, "x", &Overrides::new()).is_ok_and(|lifecycle| !lifecycle.legacy));
 }
 
+/// A later version asks for more, and the tasks that live by such a source must come to their end.
+#[test]
+fn what_is_refused_today_still_loads() {
+    for source in [
+        include_str!("broken/activity-of-pull-requests.yaml"),
+        include_str!("broken/activity-that-captures.yaml"),
+        include_str!("broken/children-moved-without-a-planner.yaml"),
+        include_str!("broken/over-budget-without-a-text.yaml"),
+        include_str!("broken/role-named-twice.yaml"),
+        include_str!("broken/system-twice-fires-nothing.yaml"),
+    ] {
+        assert!(check(source, "x", &Overrides::new()).is_err(), "{source}");
+        let lifecycle = read_again(source, "x", &Overrides::new());
+        lifecycle.unwrap_or_else(|problems| panic!("{problems}"));
+    }
+}
+
 /// Stores keep the words that they were written with.
 #[test]
 fn former_words_are_read_and_no_longer_written() {

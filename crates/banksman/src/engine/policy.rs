@@ -3,10 +3,9 @@
 
 use banksman_core::failure::{Classification, FailureClass};
 use banksman_core::fence::fence;
-use banksman_core::lifecycle::contract::{Field, Trigger};
-use banksman_core::lifecycle::expr::ResolvedName;
+use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value;
-use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateId, Transition};
 use banksman_core::loops::{self, LoopSample};
 use banksman_core::policy::{Action, Grant, PermissionRequest, PolicyGuard};
 use banksman_core::receipt::Receipt;
@@ -34,8 +33,8 @@ pub(super) fn allowed(store: &Store, stored: &Stored) -> Result<Vec<Action>> {
 /// it stays in the queue, and `why` tells.
 pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, now: Instant) -> Result<()> {
     let stored = store.task(over.task)?;
-    let way = way_to_ask(&stored.lifecycle, stored.task.state);
-    let Some((trigger, field)) = way else { return Ok(()) };
+    let question = stored.lifecycle.budget_question(stored.task.state);
+    let Some((trigger, field)) = question else { return Ok(()) };
     let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
     let text = format!("Over budget: {}", spent.join("; "));
     let words = format!("{text}. To let it go on is to give it as much again.");
@@ -94,24 +93,6 @@ pub(super) fn escalate_loops(
     })
 }
 
-/// The trigger by which a state's task is escalated when it is over its budget, and the field that
-/// takes the text.
-fn way_to_ask(lifecycle: &Lifecycle, state: StateId) -> Option<(&str, &str)> {
-    let rows = lifecycle.exits(state).filter(|row| {
-        row.timeout.is_none()
-            && row.roles.contains(&RoleId::SYSTEM)
-            && (row.trigger == Trigger::Escalate.name() || lifecycle.asks_for_budget(&row.trigger))
-    });
-    rows.into_iter().find_map(|row| Some((row.trigger.as_str(), place_of_detail(row)?)))
-}
-
-/// The field that a row fills with the detail of a run.
-fn place_of_detail(row: &Transition) -> Option<&str> {
-    let is_detail = |name: &ResolvedName| matches!(name, ResolvedName::Detail);
-    let mut computed = row.changes.compute.iter();
-    computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
-}
-
 /// The guard of a run, or why its policy cannot be used.
 pub(super) fn guard(
     worker: &WorkerSetup,
@@ -150,35 +131,4 @@ pub(super) fn waited_for_permission(earlier: &[&PastRun]) -> bool {
         last.detail.as_deref().and_then(PermissionRequest::parse_actions).unwrap_or_default();
     last.class == Some(FailureClass::Policy)
         && asked.iter().any(|action| matches!(action, Action::Write(_)))
-}
-
-#[cfg(test)]
-mod tests {
-    use banksman_core::lifecycle::check::Overrides;
-    use banksman_core::lifecycle::{Activity, State, StateKind, builtin};
-
-    use super::*;
-
-    /// A reviewer whose budget is used up has no verdict, and its panel asks a person.
-    const SILENT: [&str; 2] = ["review pending", "review reviewing"];
-
-    /// Where a task can wait for an agent, in a queue or before its next run, a budget that is used
-    /// up is asked about.
-    #[test]
-    fn wherever_a_task_waits_for_an_agent_its_budget_can_be_asked_for() {
-        let waits_for_an_agent = |state: &State| {
-            let does = state.does.as_ref().map(|does| does.activity);
-            state.kind == StateKind::Queued || does == Some(Activity::Agent)
-        };
-        let mut silent = Vec::new();
-        for (name, _) in builtin::SOURCES {
-            let lifecycle = builtin::get(name, &Overrides::new()).unwrap().unwrap();
-            for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
-                if waits_for_an_agent(state) && way_to_ask(&lifecycle, id).is_none() {
-                    silent.push(format!("{name} {}", state.name));
-                }
-            }
-        }
-        assert_eq!(silent, SILENT);
-    }
 }

@@ -9,7 +9,7 @@
 use std::fmt;
 
 use super::{
-    Activity, Lifecycle, Outcome, Route, Setting, State, StateActivity, StateId, StateKind,
+    Activity, Lifecycle, Outcome, RoleId, Route, Setting, State, StateId, StateKind, Transition,
 };
 use crate::closed::closed;
 use crate::time::Span;
@@ -187,21 +187,51 @@ mod fields;
 
 pub use fields::{Field, FieldShape, FieldSource};
 
-/// The states in which the engine fires a trigger: those of some kinds, and those with some
-/// activity.
+/// What the engine needs to fire a trigger, besides the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineNeed {
+    /// A transition that takes the text of a question, which would be lost otherwise.
+    Detail,
+    /// A lifecycle that plans, because no other has subtasks.
+    Planner,
+}
+
+impl EngineNeed {
+    /// The need in words, and what to write.
+    pub const fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Detail => (
+                "by the first transition of the state that computes a field from `detail`",
+                "add `compute: { FIELD: detail }`, where FIELD is what a person reads; or remove it",
+            ),
+            Self::Planner => (
+                "in a lifecycle with the field `plan` and an agent that plans",
+                "declare `plan: any` and do `agent` with `role: planner, produces: answer`; or remove it",
+            ),
+        }
+    }
+}
+
+/// When the engine fires a trigger: in the states of some kinds and in those that do something, if
+/// it has what it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FiredIn {
     pub kinds: &'static [StateKind],
     pub activities: &'static [Activity],
+    pub needs: Option<EngineNeed>,
 }
 
 impl FiredIn {
     const fn kinds(kinds: &'static [StateKind]) -> Self {
-        Self { kinds, activities: &[] }
+        Self { kinds, activities: &[], needs: None }
     }
 
     const fn doing(activities: &'static [Activity]) -> Self {
-        Self { kinds: &[], activities }
+        Self { kinds: &[], activities, needs: None }
+    }
+
+    const fn with(self, need: EngineNeed) -> Self {
+        Self { needs: Some(need), ..self }
     }
 
     pub fn fits(self, state: &State) -> bool {
@@ -220,8 +250,9 @@ impl fmt::Display for FiredIn {
 }
 
 /// A task in such a state waits for the dispatcher.
-pub(super) const BEFORE_A_RUN: FiredIn =
-    FiredIn { kinds: &[StateKind::Queued], activities: &[Activity::Agent] };
+const BEFORE_A_RUN: FiredIn =
+    FiredIn { kinds: &[StateKind::Queued], activities: &[Activity::Agent], needs: None };
+const ASKS_FOR_BUDGET: FiredIn = BEFORE_A_RUN.with(EngineNeed::Detail);
 const NOT_OVER: FiredIn = {
     use StateKind::{Blocked, Parked, Queued, Reviewing, Waiting, Working};
     FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked])
@@ -262,8 +293,8 @@ contract! {
         Claim = "claim", Both(FiredIn::kinds(&[StateKind::Queued])), ANY, &[], "The dispatcher gives a queued task to a worker.";
         NoWorker = "no_worker", Engine(BEFORE_A_RUN), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
         WorkerAvailable = "worker_available", Engine(FiredIn::kinds(&[StateKind::Blocked])), &[Task, Subtask], &[], "A worker that could take the blocked task has appeared.";
-        OverBudget = "over_budget", Engine(BEFORE_A_RUN), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
-        ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
+        OverBudget = "over_budget", Engine(ASKS_FOR_BUDGET), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
+        ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER.with(EngineNeed::Planner)), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
         Reset = "reset", Engine(NOT_CANCELLED), &[Subtask, Step], &[Subtask, Step], "A person or a failed gate has the task start again.";
         TakeUp = "take_up", Engine(FiredIn::kinds(&[StateKind::Failed])), &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";
         Close = "close", Both(NOT_CANCELLED), ANY, &[Subtask, Step, Review, Budget], "The parent has ended, or the question is moot.";
@@ -281,7 +312,7 @@ contract! {
         Veto = "veto", Caller, &[Step], &[Step], "A person objects to a step that an agent let pass.";
         Skip = "skip", Caller, &[Step], &[], "A person goes on without the step.";
         Proven = "proven", Engine(FiredIn::doing(&[Activity::Check])), &[Step], &[Step], "The checks verified a manual step.";
-        Escalate = "escalate", Both(NOT_OVER), WORKED_ON, &[], "A person, an agent or a used-up budget asks a person.";
+        Escalate = "escalate", Both(ASKS_FOR_BUDGET), WORKED_ON, &[], "A person, an agent or a used-up budget asks a person.";
         Retry = "retry", Caller, ANY, &[], "A person has a failed or waiting task tried again.";
         Unblock = "unblock", Caller, ANY, &[], "A person lets a blocked task go on.";
         Cancel = "cancel", Caller, ANY, &[], "A person abandons the task.";
@@ -336,15 +367,47 @@ impl Lifecycle {
         self.exits(from).any(|row| row.trigger == name)
     }
 
-    /// Whether the dispatcher fires the trigger when a task's budget is used up: the trigger has
-    /// the name of the outcome, or it is where the lifecycle leads after a run with that outcome.
-    pub fn asks_for_budget(&self, trigger: &str) -> bool {
-        let routed = |does: &StateActivity| {
+    /// When the engine fires a trigger in this lifecycle.
+    fn fired_in(&self, trigger: &str) -> impl Iterator<Item = FiredIn> {
+        let known = Trigger::named(trigger);
+        let known = known.filter(|known| known.rule().purposes.contains(&self.purpose));
+        // A question about a budget may also go where a run leads that has used it up.
+        let routed = self.states.iter().filter_map(|state| state.does.as_ref()).any(|does| {
             let route = does.outcomes.get(&Outcome::OverBudget);
             matches!(route, Some(Route::Trigger(own)) if own == trigger)
+        });
+        let known = known.and_then(|known| known.detail().engine());
+        known.into_iter().chain(routed.then_some(ASKS_FOR_BUDGET))
+    }
+
+    /// Whether the engine fires the row's trigger in its state.
+    pub(super) fn is_fired(&self, row: &Transition) -> bool {
+        let fits = |fired: FiredIn| {
+            let has_need = fired.needs.is_none_or(|need| match need {
+                EngineNeed::Detail => {
+                    let question = self.budget_question(row.from);
+                    question.is_some_and(|(trigger, _)| trigger == row.trigger)
+                }
+                EngineNeed::Planner => {
+                    self.has_field(Field::Plan) && self.states.iter().any(State::plans)
+                }
+            });
+            has_need && fired.fits(self.state(row.from))
         };
-        trigger == Trigger::OverBudget.name()
-            || self.states.iter().filter_map(|state| state.does.as_ref()).any(routed)
+        self.fired_in(&row.trigger).any(fits)
+    }
+
+    /// The trigger by which the engine asks a person when a task in this state has used up its
+    /// budget, and the field that takes the text.
+    pub fn budget_question(&self, from: StateId) -> Option<(&str, &str)> {
+        let is_asked = |row: &&Transition| {
+            row.timeout.is_none()
+                && row.roles.contains(&RoleId::SYSTEM)
+                && self.fired_in(&row.trigger).any(|fired| fired == ASKS_FOR_BUDGET)
+        };
+        let taking = self.exits(from).filter_map(|row| Some((row, row.takes_detail()?)));
+        let mut questions = taking.filter(|(row, _)| is_asked(row));
+        questions.next().map(|(row, field)| (row.trigger.as_str(), field))
     }
 
     /// The value of a duration setting.

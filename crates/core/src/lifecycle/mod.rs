@@ -32,7 +32,7 @@ use crate::time::Span;
 pub use source::compose;
 
 use contract::{AgentRole, Purpose};
-use expr::{Expr, Type};
+use expr::{Expr, ResolvedName, Type};
 
 /// Index of a state in its lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +101,11 @@ closed! {
 }
 
 impl Activity {
+    /// Whether this version of the program can do it. A task of an earlier one may still ask for it.
+    pub fn is_available(self) -> bool {
+        !matches!(self, Self::PullRequest | Self::Capture)
+    }
+
     /// How the activity can end. The lifecycle offers a person's answers, so `human` has none here.
     pub fn outcomes(self) -> &'static [Outcome] {
         use Outcome::*;
@@ -310,6 +315,20 @@ pub struct Transition {
     pub changes: FieldUpdates,
     pub timeout: Option<Timeout>,
     pub line: u32,
+}
+
+impl Transition {
+    /// The field that it fills with the text of what causes it.
+    pub fn takes_detail(&self) -> Option<&str> {
+        let is_detail = |name: &ResolvedName| matches!(name, ResolvedName::Detail);
+        let mut computed = self.changes.compute.iter();
+        computed.find(|(_, expr)| expr.names().any(is_detail)).map(|(field, _)| field.as_str())
+    }
+
+    /// Whether nobody but the system may take it.
+    pub(crate) fn is_of_system(&self) -> bool {
+        self.roles.iter().all(|role| *role == RoleId::SYSTEM)
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -3,8 +3,7 @@
 //! leaves to the system.
 
 use super::contract::{
-    BEFORE_A_RUN, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName,
-    Trigger,
+    ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName, Trigger,
 };
 use super::problem::Problem;
 use super::prove::{Proof, routes};
@@ -162,18 +161,23 @@ impl Proof<'_> {
         if !belongs_here || row.timeout.is_some() || self.is_routed(row) {
             return;
         }
-        if !self.is_fired(row) {
+        let (is_fired, fits) = (self.lifecycle.is_fired(row), states.fits(from));
+        let (message, help) = if !is_fired && !fits {
             let message = format!(
                 "the engine fires `{trigger}` only in a state {states}, but `{}` is of kind {}",
                 from.name, from.kind
             );
-            let help = "let the transition start from such a state, or use another trigger";
-            found.push(Problem::in_line(row.line, message, help));
+            (message, "let the transition start from such a state, or use another trigger")
         } else if !row.roles.contains(&RoleId::SYSTEM) && trigger != Trigger::Claim {
             let message = format!("only the engine fires `{trigger}`, and it may not take this");
-            let help = "add `system` to its `by`, or use another trigger";
-            found.push(Problem::in_line(row.line, message, help));
-        }
+            (message, "add `system` to its `by`, or use another trigger")
+        } else if let Some(need) = states.needs.filter(|_| !is_fired) {
+            let (need, help) = need.describe();
+            (format!("the engine fires `{trigger}` only {need}"), help)
+        } else {
+            return;
+        };
+        found.push(Problem::in_line(row.line, message, help));
     }
 
     /// Whether an outcome of its state leads to the transition.
@@ -189,18 +193,9 @@ impl Proof<'_> {
     /// Whether anything can take the transition, whatever its guards say.
     pub(super) fn can_be_taken(&self, row: &Transition) -> bool {
         row.timeout.is_some()
-            || row.roles != [RoleId::SYSTEM]
+            || !row.is_of_system()
             || self.is_routed(row)
-            || self.is_fired(row)
-    }
-
-    /// Whether the engine fires the transition's trigger in its state.
-    fn is_fired(&self, row: &Transition) -> bool {
-        let from = self.lifecycle.state(row.from);
-        let known = Trigger::named(&row.trigger);
-        let known = known.filter(|known| known.rule().purposes.contains(&self.lifecycle.purpose));
-        let fits = known.and_then(|known| known.detail().engine()).is_some_and(|it| it.fits(from));
-        fits || BEFORE_A_RUN.fits(from) && self.lifecycle.asks_for_budget(&row.trigger)
+            || self.lifecycle.is_fired(row)
     }
 
     /// A field that nothing sets is useless, and so is every guard that reads it.
@@ -268,10 +263,10 @@ impl Proof<'_> {
         match source {
             FieldSource::Activity(activity) => lifecycle.does(activity),
             FieldSource::Planner => lifecycle.states.iter().any(State::plans),
-            FieldSource::Trigger(trigger) => lifecycle
-                .transitions
-                .iter()
-                .any(|row| row.trigger == trigger.name() && row.roles.contains(&RoleId::SYSTEM)),
+            FieldSource::Trigger(trigger) => lifecycle.transitions.iter().any(|row| {
+                let is_taken = row.roles.contains(&RoleId::SYSTEM) && lifecycle.is_fired(row);
+                row.trigger == trigger.name() && is_taken
+            }),
             FieldSource::Creator => lifecycle.purpose.engine_lifecycle().is_some(),
         }
     }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Trigger;
 use super::problem::Problem;
 use super::{
-    Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
-    TransitionTarget, state_id,
+    Activity, FieldWriters, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind,
+    Transition, TransitionTarget, state_id,
 };
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -28,6 +28,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.automatic_moves_end(&mut found);
     proof.automatic_moves_meet_requirements(&mut found);
     proof.nothing_is_shadowed(&mut found);
+    proof.roles_are_named_once(&mut found);
     proof.contract_is_kept(&mut found);
     found
 }
@@ -211,6 +212,12 @@ impl Proof<'_> {
     fn outcomes_lead_somewhere(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states() {
             let Some(does) = &state.does else { continue };
+            if !does.activity.is_available() {
+                let message =
+                    format!("the activity `{}` is not available in this version", does.activity);
+                let help = "use another activity, or ask people to do it with `human`";
+                found.push(Problem::in_line(state.line, message, help));
+            }
             for (action, trigger) in &does.offers {
                 if !self.takes(id, trigger, RoleId::HUMAN) {
                     let message = format!(
@@ -281,23 +288,17 @@ impl Proof<'_> {
 
     fn queue_is_served(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states().filter(|(_, state)| state.kind == StateKind::Queued) {
-            let claims: Vec<&Transition> = self
-                .lifecycle
-                .exits(id)
-                .filter(|row| row.trigger == Trigger::Claim.name())
-                .collect();
+            let (claims, others): (Vec<&Transition>, Vec<&Transition>) =
+                self.lifecycle.exits(id).partition(|row| row.trigger == Trigger::Claim.name());
             let served =
                 claims.iter().any(|row| row.roles.iter().any(|role| *role != RoleId::HUMAN));
-            let others = self
-                .lifecycle
-                .exits(id)
-                .any(|row| row.trigger != Trigger::Claim.name() && row.timeout.is_none());
+            let has_others = others.iter().any(|row| row.timeout.is_none());
             if !claims.is_empty() && !served {
                 let message = format!("no worker may claim a task from `{}`", state.name);
                 let help = "add `system` or a worker's role to its `by`";
                 found.push(Problem::in_line(claims[0].line, message, help));
             }
-            if claims.is_empty() && !others {
+            if claims.is_empty() && !has_others {
                 let message = format!("nobody takes tasks out of the queue `{}`", state.name);
                 found.push(Problem::in_line(state.line, message, "add a transition `on: claim`"));
             }
@@ -320,6 +321,22 @@ impl Proof<'_> {
             } else if self.priors[usize::from(row.from.0)].is_empty() {
                 let message = format!("`[prior]` of `{}` can mean no state", from.name);
                 found.push(Problem::in_line(row.line, message, "let some transition lead into it"));
+            }
+        }
+    }
+
+    fn roles_are_named_once(&self, found: &mut Vec<Problem>) {
+        let rows = self.lifecycle.transitions.iter().map(|row| (row.line, row.roles.as_slice()));
+        let fields = self.lifecycle.fields.values().filter_map(|field| match &field.by {
+            FieldWriters::Roles(roles) => Some((field.line, roles.as_slice())),
+            FieldWriters::Anyone | FieldWriters::Computed => None,
+        });
+        for (line, roles) in rows.chain(fields) {
+            let mut named = BTreeSet::new();
+            for role in roles.iter().filter(|role| !named.insert(**role)) {
+                let name = self.lifecycle.role_name(*role);
+                let message = format!("`by` names the role `{name}` twice");
+                found.push(Problem::in_line(line, message, "name it once"));
             }
         }
     }

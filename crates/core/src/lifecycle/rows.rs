@@ -61,7 +61,7 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         .iter()
         .filter_map(|guard| checker.requirement(guard, &goal, Stands::OnTheMove))
         .collect();
-    if !source.reset.is_empty() && roles != [RoleId::HUMAN] {
+    if !source.reset.is_empty() && !roles.iter().all(|role| *role == RoleId::HUMAN) {
         let help = "write `by: [human]` on this transition";
         checker.problem(&source.reset[0], "only a person may reset a counter", help);
     }

@@ -1,7 +1,8 @@
 //! Which tasks have a place in the queue: guards of a claim, and a queue that waits for
 //! dependencies instead of workers.
 
-use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Activity, Outcome, StateId, StateKind, builtin};
 use banksman_core::machine::{
     Effect, Event, Ignored, NewTask, StepResult, WaitStatus, WaitsFor, waits, waits_for,
 };
@@ -169,7 +170,7 @@ fn what_cannot_go_on_stays_with_an_alarm() {
 
 #[test]
 fn a_wait_in_a_queue_begins_when_nothing_comes_first() {
-    let start = Effect::Start { activity: banksman_core::lifecycle::Activity::Wait };
+    let start = Effect::Start { activity: Activity::Wait };
     let given = json!({ "by_hand": true });
     let mut world = by_hand(given.clone(), 0);
     assert_eq!(waits(&world.lifecycle, &world.task, world.now), WaitStatus::Met);
@@ -205,7 +206,7 @@ fn a_wait_that_only_a_move_can_end_needs_no_look() {
         "  - { from: open, to: queued",
         "  - { from: queued, to: queued, on: give, by: [human] }\n  - { from: open, to: queued",
     );
-    let start = Effect::Start { activity: banksman_core::lifecycle::Activity::Wait };
+    let start = Effect::Start { activity: Activity::Wait };
     let kim = banksman_core::machine::Actor::human("kim");
     let id = banksman_core::ids::TaskId(1);
     let lifecycle = of_text(&text);
@@ -237,4 +238,25 @@ fn a_wait_that_only_a_move_can_end_needs_no_look() {
     assert_eq!(step.effects, [start], "the move has brought it");
     let step = world.goes("human:kim", "on give", json!({ "blocker": "again" }), "queued");
     assert_eq!(step.effects, [], "it was started before");
+}
+
+/// A reviewer whose budget is used up has no verdict, and its panel asks a person.
+const SILENT: [&str; 2] = ["review pending", "review reviewing"];
+
+/// Where a task can wait for an agent, in a queue or before its next run, a budget that is used up
+/// is asked about.
+#[test]
+fn wherever_a_task_waits_for_an_agent_its_budget_can_be_asked_for() {
+    let mut silent = Vec::new();
+    for (name, _) in builtin::SOURCES {
+        let lifecycle = builtin::get(name, &Overrides::new()).unwrap().unwrap();
+        for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+            let waits =
+                state.kind == StateKind::Queued || state.activity() == Some(Activity::Agent);
+            if waits && lifecycle.budget_question(id).is_none() {
+                silent.push(format!("{name} {}", state.name));
+            }
+        }
+    }
+    assert_eq!(silent, SILENT);
 }

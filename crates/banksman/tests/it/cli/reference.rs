@@ -126,10 +126,17 @@ fn the_contract_of_lifecycles() {
         let own = purpose.engine_lifecycle().map_or("-".to_owned(), |id| format!("`{id}`"));
         page.push_str(&format!("| `{purpose}` | {own} |\n"));
     }
-    page.push_str(&section("Triggers", "fired by", Trigger::RULES, |item| match item.detail() {
-        FiredBy::Engine(states) => format!("the engine, in a state {states}"),
-        FiredBy::Both(states) => format!("whoever may, and the engine in a state {states}"),
-        FiredBy::Caller => "a command or signal".to_owned(),
+    page.push_str(&section("Triggers", "fired by", Trigger::RULES, |item| {
+        let fired = item.detail();
+        let needs = fired.engine().and_then(|states| states.needs);
+        let needs = needs.map(|needs| format!(", {}", needs.describe().0)).unwrap_or_default();
+        match fired {
+            FiredBy::Engine(states) => format!("the engine, in a state {states}{needs}"),
+            FiredBy::Both(states) => {
+                format!("whoever may, and the engine in a state {states}{needs}")
+            }
+            FiredBy::Caller => "a command or signal".to_owned(),
+        }
     }));
     page.push_str(&section("Fields", "type, set by", Field::RULES, |item| {
         let sources = item.sources().iter().map(|source| match source.needs() {
