@@ -10,6 +10,7 @@ use std::time::Duration;
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
@@ -248,9 +249,11 @@ impl ProgressLog {
     fn print_new(&mut self, context: &Context, session: &Session) -> Result<()> {
         let mut lines = Vec::new();
         for ((printed, demo_task), id) in self.printed.iter_mut().zip(&TASKS).zip(1_i64..) {
+            let lifecycle = tasks::find(session, TaskId(id))?.lifecycle;
             for entry in tasks::records_after(session, TaskId(id), *printed)? {
                 *printed = entry.seq;
-                if let Some(what) = describe(&entry.record.trigger, &entry.record.to) {
+                let to = lifecycle.find_state(&entry.record.to).map(|to| lifecycle.state(to).kind);
+                if let Some(what) = describe(&entry.record.trigger, to) {
                     lines.push((entry.ts, TaskId(id), demo_task.title, what));
                 }
             }
@@ -266,18 +269,18 @@ impl ProgressLog {
 }
 
 /// A history record in words; none for records that only add noise.
-fn describe(trigger: &str, to: &str) -> Option<&'static str> {
-    match (trigger, to) {
-        ("claim", _) => Some("agent started"),
-        ("crashed", _) => Some("the agent crashed; retrying"),
-        ("quota", _) => Some("out of quota; the account pauses, the other continues"),
-        ("policy", _) => Some("the agent wrote outside its paths; retrying"),
-        ("verify_failed", _) => Some("the agent claims to be done, but the check fails; retrying"),
-        ("ended", _) => Some("verified by its check; merging"),
-        ("rework", _) => Some("conflicts with merged work; back to the agent"),
-        ("merged", _) => Some("merged"),
-        ("ask", _) => Some("needs a person: you"),
-        (_, "failed") => Some("failed for good"),
+fn describe(trigger: &str, to: Option<StateKind>) -> Option<&'static str> {
+    match trigger {
+        _ if to == Some(StateKind::Failed) => Some("failed for good"),
+        _ if trigger == Trigger::Claim.name() => Some("agent started"),
+        "crashed" => Some("the agent crashed; retrying"),
+        "quota" => Some("out of quota; the account pauses, the other continues"),
+        "policy" => Some("the agent wrote outside its paths; retrying"),
+        "verify_failed" => Some("the agent claims to be done, but the check fails; retrying"),
+        "ended" => Some("verified by its check; merging"),
+        "rework" => Some("conflicts with merged work; back to the agent"),
+        "merged" => Some("merged"),
+        "ask" => Some("needs a person: you"),
         _ => None,
     }
 }

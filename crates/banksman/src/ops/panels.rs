@@ -3,7 +3,7 @@
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Activity;
-use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose};
 use banksman_core::panel::summary::line;
 use banksman_core::time::Instant;
 
@@ -47,7 +47,7 @@ pub fn is_review(child: &Stored) -> bool {
 
 /// The name of the reviewer.
 pub fn reviewer(review: &Stored) -> &str {
-    review.text(Field::Reviewer).unwrap_or("reviewer")
+    review.text(Field::Reviewer).unwrap_or(AgentRole::Reviewer.as_str())
 }
 
 /// The unanswered reviews of the task's present panel, in the order of their creation.

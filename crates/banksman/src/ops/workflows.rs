@@ -283,7 +283,7 @@ pub fn veto_ends(stored: &Stored) -> Option<Instant> {
     let offers = &stored.state().does.as_ref()?.offers;
     let (_, bound) =
         running_bounds(&stored.lifecycle, &stored.task).min_by_key(|(_, bound)| bound.time)?;
-    let is_open = offers.iter().any(|(offer, _)| offer == "veto");
+    let is_open = offers.iter().any(|(_, trigger)| trigger == Trigger::Veto.name());
     is_open.then(|| stored.task.entered_at.plus(bound.time))
 }
 

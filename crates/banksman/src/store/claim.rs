@@ -218,9 +218,7 @@ pub(super) fn set_place(
 
 /// The areas of a task, by its fields.
 pub(super) fn areas_of(task: &Task) -> Vec<Area> {
-    // A lifecycle may spell its own field in camel case, as `mission` spells its others.
-    let names = [Field::TargetArea.name(), "targetArea"];
-    let target = names.iter().find_map(|name| task.fields.get(*name));
+    let target = task.fields.get(Field::TargetArea.name());
     let list = |field: Field| -> Vec<String> {
         let items = task.fields.get(field.name()).and_then(Json::as_array).into_iter().flatten();
         items.filter_map(Json::as_str).map(str::to_owned).collect()

@@ -5,11 +5,9 @@ use super::paths::file_name;
 use super::reader::Reader;
 use super::source::{FailSource, GateSource};
 use super::{Gate, MAX_RETRIES, RetryRoute};
+use crate::lifecycle::contract::AgentRole;
 use crate::limits;
 use crate::yaml::{self, Name, OneOrMany, Spanned, clip, place};
-
-/// The reviewer if the file names none.
-const REVIEWER: &str = "reviewer";
 
 /// A gate whose targets are not resolved yet.
 pub(super) struct UnresolvedGate {
@@ -57,7 +55,7 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
 
 /// The reviewers, each once.
 fn reviewers(written: Option<&Spanned<OneOrMany>>, reader: &mut Reader<'_>) -> Vec<String> {
-    let Some(written) = written else { return vec![REVIEWER.to_owned()] };
+    let Some(written) = written else { return vec![AgentRole::Reviewer.to_string()] };
     let named = reader.one_or_many(written);
     if named.is_empty() {
         let help = "name an agent type, or remove `agent_type`";

@@ -1,6 +1,7 @@
 //! Finds the field for a person's words: the one that an answer asks for, according to the
 //! lifecycle's transitions.
 
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::{ResolvedName, Type};
 use banksman_core::lifecycle::{Lifecycle, RoleId, Transition};
 use banksman_core::machine::{Actor, FieldError};
@@ -8,7 +9,7 @@ use banksman_core::machine::{Actor, FieldError};
 use crate::store::Stored;
 
 /// Fields for remarks that no transition asks for, in the order in which they are tried.
-const REMARKS: [&str; 2] = ["note", "feedback"];
+const REMARKS: [Field; 2] = [Field::Note, Field::Feedback];
 
 /// The field for the words of an answer: one that is missing without them, else one that the
 /// transition asks for or keeps, else the lifecycle's field for remarks.
@@ -27,7 +28,7 @@ pub(super) fn place(
     let missing = missing.iter().map(|error| error.field.as_str());
     let asked = rows.iter().flat_map(|row| row.guards.iter().map(|guard| guard.field.as_str()));
     let kept = rows.iter().flat_map(|row| row.changes.keeps.iter().map(String::as_str));
-    let candidates = missing.chain(asked).chain(kept).chain(REMARKS);
+    let candidates = missing.chain(asked).chain(kept).chain(REMARKS.map(Field::name));
     candidates.into_iter().find(|field| is_for_words(lifecycle, field, role)).map(str::to_owned)
 }
 
