@@ -191,18 +191,28 @@ pub use fields::{Field, FieldShape, FieldSource};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineNeed {
     /// A transition that takes the text of a question, which would be lost otherwise.
-    Detail,
+    Question,
+    /// The same, and no transition before it asks.
+    FirstQuestion,
     /// A lifecycle that plans, because no other has subtasks.
     Planner,
 }
 
+const TAKE_DETAIL: &str =
+    "add `compute: { FIELD: detail }`, where FIELD is what a person reads; or remove it";
+
 impl EngineNeed {
+    const fn asks(self) -> bool {
+        matches!(self, Self::Question | Self::FirstQuestion)
+    }
+
     /// The need in words, and what to write.
     pub const fn describe(self) -> (&'static str, &'static str) {
         match self {
-            Self::Detail => (
+            Self::Question => ("by a transition that computes a field from `detail`", TAKE_DETAIL),
+            Self::FirstQuestion => (
                 "by the first transition of the state that computes a field from `detail`",
-                "add `compute: { FIELD: detail }`, where FIELD is what a person reads; or remove it",
+                TAKE_DETAIL,
             ),
             Self::Planner => (
                 "in a lifecycle with the field `plan` and an agent that plans",
@@ -252,7 +262,7 @@ impl fmt::Display for FiredIn {
 /// A task in such a state waits for the dispatcher.
 const BEFORE_A_RUN: FiredIn =
     FiredIn { kinds: &[StateKind::Queued], activities: &[Activity::Agent], needs: None };
-const ASKS_FOR_BUDGET: FiredIn = BEFORE_A_RUN.with(EngineNeed::Detail);
+const ASKS_FOR_BUDGET: FiredIn = BEFORE_A_RUN.with(EngineNeed::FirstQuestion);
 const NOT_OVER: FiredIn = {
     use StateKind::{Blocked, Parked, Queued, Reviewing, Waiting, Working};
     FiredIn::kinds(&[Queued, Working, Reviewing, Waiting, Blocked, Parked])
@@ -312,7 +322,7 @@ contract! {
         Veto = "veto", Caller, &[Step], &[Step], "A person objects to a step that an agent let pass.";
         Skip = "skip", Caller, &[Step], &[], "A person goes on without the step.";
         Proven = "proven", Engine(FiredIn::doing(&[Activity::Check])), &[Step], &[Step], "The checks verified a manual step.";
-        Escalate = "escalate", Both(ASKS_FOR_BUDGET), WORKED_ON, &[], "A person, an agent or a used-up budget asks a person.";
+        Escalate = "escalate", Both(NOT_OVER.with(EngineNeed::Question)), WORKED_ON, &[], "A person, an agent, a permission request or a used-up budget asks a person.";
         Retry = "retry", Caller, ANY, &[], "A person has a failed or waiting task tried again.";
         Unblock = "unblock", Caller, ANY, &[], "A person lets a blocked task go on.";
         Cancel = "cancel", Caller, ANY, &[], "A person abandons the task.";
@@ -384,7 +394,8 @@ impl Lifecycle {
     pub(super) fn is_fired(&self, row: &Transition) -> bool {
         let fits = |fired: FiredIn| {
             let has_need = fired.needs.is_none_or(|need| match need {
-                EngineNeed::Detail => {
+                EngineNeed::Question => row.takes_detail().is_some(),
+                EngineNeed::FirstQuestion => {
                     let question = self.budget_question(row.from);
                     question.is_some_and(|(trigger, _)| trigger == row.trigger)
                 }
@@ -403,7 +414,9 @@ impl Lifecycle {
         let is_asked = |row: &&Transition| {
             row.timeout.is_none()
                 && row.roles.contains(&RoleId::SYSTEM)
-                && self.fired_in(&row.trigger).any(|fired| fired == ASKS_FOR_BUDGET)
+                && self
+                    .fired_in(&row.trigger)
+                    .any(|fired| fired.needs.is_some_and(EngineNeed::asks))
         };
         let taking = self.exits(from).filter_map(|row| Some((row, row.takes_detail()?)));
         let mut questions = taking.filter(|(row, _)| is_asked(row));

@@ -101,7 +101,8 @@ closed! {
 }
 
 impl Activity {
-    /// Whether this version of the program can do it. A task of an earlier one may still ask for it.
+    /// Whether this version of the program can do it. A task of an earlier one may still ask for
+    /// it.
     pub fn is_available(self) -> bool {
         !matches!(self, Self::PullRequest | Self::Capture)
     }

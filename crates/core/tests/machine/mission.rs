@@ -145,7 +145,7 @@ fn a_role_is_offered_what_it_may_do() {
         (in_progress(), "intern:ada", vec!["REVIEW"]),
         (in_progress(), "specialist:ada", vec!["BLOCKED", "NEEDS_APPROVAL", "REVIEW"]),
         (in_progress(), "specialist:eve", vec![]),
-        (in_progress(), "system", vec![]),
+        (in_progress(), "system", vec!["NEEDS_APPROVAL"]),
         (in_review(), "intern:rob", vec![]),
         (in_review(), "specialist:rob", vec!["IN_PROGRESS"]),
         (in_review(), "lead:lea", vec![]),

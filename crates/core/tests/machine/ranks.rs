@@ -94,8 +94,9 @@ fn seed(role: &str, lead_may_close: bool) -> BTreeSet<(&'static str, &'static st
             intern.into_iter().chain(specialist).chain(closes).collect()
         }
         "system" => {
-            // Its other ways there, and those to BLOCKED, are pending.
-            ["INBOX", "ASSIGNED"].map(|from| (from, "NEEDS_APPROVAL")).into()
+            // Its way to BLOCKED is pending.
+            let open = STATES[..6].iter().filter(|from| **from != "NEEDS_APPROVAL");
+            open.map(|from| (*from, "NEEDS_APPROVAL")).collect()
         }
         "human" => {
             let cells = STATES.iter().zip(matrix).flat_map(|(from, row)| {

@@ -63,6 +63,9 @@ const SEED: &[Quote] = &[
             ("INBOX", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
             ("ASSIGNED", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
             ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["specialist", "lead"], "if assigneeIds"),
+            ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+            ("REVIEW", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
+            ("BLOCKED", "NEEDS_APPROVAL", "escalate", &["system"], "compute approvalRequest"),
         ],
         requires: &[("NEEDS_APPROVAL", &["approvalRequest"])],
         ..NONE
@@ -109,9 +112,6 @@ const PENDING: &[Pending] = &[(
         ("IN_PROGRESS", "BLOCKED", "block", &["system"]),
         ("REVIEW", "BLOCKED", "block", &["system"]),
         ("NEEDS_APPROVAL", "BLOCKED", "block", &["system"]),
-        ("IN_PROGRESS", "NEEDS_APPROVAL", "escalate", &["system"]),
-        ("REVIEW", "NEEDS_APPROVAL", "escalate", &["system"]),
-        ("BLOCKED", "NEEDS_APPROVAL", "escalate", &["system"]),
     ],
     "the breaker for loops and repeated tool failures",
 )];
@@ -266,8 +266,8 @@ fn the_errors_and_the_way_out_are_those_of_the_seed() {
         ]
     );
     let play = begun(&Overrides::new());
-    // The seed also has `BLOCKED` and `NEEDS_APPROVAL` here, which are pending.
-    assert_eq!(play.allowed("system"), Vec::<String>::new());
+    // The seed also has `BLOCKED` here, which is pending.
+    assert_eq!(play.allowed("system"), ["NEEDS_APPROVAL"]);
 }
 
 #[test]

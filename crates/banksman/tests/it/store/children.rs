@@ -264,7 +264,8 @@ fn a_step_of_a_former_build_keeps_its_driver(world: &World) {
     };
     for (driver, is_driven_by_person) in [("hand", true), ("engine", false)] {
         let mut add = Add { definition: definition.clone(), ..load(driver) };
-        let fields = json!({ "workflow": "w", "spec": {}, "driver": driver });
+        let spec = json!({ "id": "a", "name": "A" });
+        let fields = json!({ "workflow": "w", "step": "a", "spec": spec, "driver": driver });
         add.new.fields = serde_json::from_value(fields).expect("an object");
         let id = added(&store, add).stored.task.id;
         let stored = store.task(id).expect("readable");
