@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use banksman_core::closed::closed;
@@ -191,7 +191,7 @@ pub fn resolve(flags: &Flags, environment: &Environment, folder: &Path) -> Resul
     for source in sources.iter_mut().rev() {
         source.exists = layers.file(source, &root, environment)?;
     }
-    layers.environment_and_flags(environment, flags)?;
+    layers.environment_and_flags(environment, flags, folder)?;
     layers.into_config(environment, folder, root, sources)
 }
 
@@ -246,12 +246,21 @@ impl Layers {
     }
 
     /// A flag overrides a variable.
-    fn environment_and_flags(&mut self, environment: &Environment, flags: &Flags) -> Result<()> {
+    fn environment_and_flags(
+        &mut self,
+        environment: &Environment,
+        flags: &Flags,
+        folder: &Path,
+    ) -> Result<()> {
         for key in &KEYS {
             let of_env = |name| Some((environment.get(name)?, SettingOrigin::Env(name)));
             let of_flag = |flag| Some((flags.get(key.name)?.as_str(), SettingOrigin::Flag(flag)));
             let given = key.env.and_then(of_env).into_iter().chain(key.flag.and_then(of_flag));
-            given.into_iter().try_for_each(|(text, origin)| self.text(key, text, origin))?;
+            for (text, origin) in given {
+                let is_path = PATHS.contains(&key.name);
+                let path = is_path.then(|| absolute(text, Some(folder), environment));
+                self.text(key, path.as_deref().unwrap_or(text), origin)?;
+            }
         }
         Ok(())
     }
@@ -386,19 +395,30 @@ fn override_of(raw: &Raw) -> Setting {
     }
 }
 
-/// Makes a path in a settings file absolute, so that it does not depend on the current folder.
+/// Makes the path of a setting absolute and free of `..`, so that other settings and other
+/// processes can build on it.
 fn absolute(text: &str, base: Option<&Path>, environment: &Environment) -> String {
     let (scheme, path) = match text.strip_prefix("sqlite:") {
         Some(path) => ("sqlite:", path),
         None => ("", text),
     };
-    if path.is_empty() || path.contains("://") || path.starts_with('/') {
+    if path.is_empty() || path.contains("://") {
         return text.to_owned();
     }
-    let absolute = match (path.strip_prefix("~/"), environment.home()) {
+    let joined = match (path.strip_prefix("~/"), environment.home()) {
         (Some(rest), Some(home)) => home.join(rest),
         (Some(_), None) | (None, _) => base.unwrap_or(Path::new("")).join(path),
     };
+    let mut absolute = PathBuf::new();
+    for component in joined.components() {
+        match component {
+            Component::ParentDir => drop(absolute.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                absolute.push(component);
+            }
+        }
+    }
     format!("{scheme}{}", absolute.display())
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::keys::{KEYS, SettingKey};
-use super::{ConfigError, Result, ancestors};
+use super::{ConfigError, PATHS, Result, absolute, ancestors};
 
 /// Variables that the code names. The list of settings has the others that the program reads.
 pub struct EnvVars;
@@ -88,7 +88,14 @@ impl Environment {
         if let Some(run) = ancestors::run() {
             variables.insert(EnvVars::RUN, run);
         }
-        Ok(Self(variables))
+        let mut environment = Self(variables);
+        // Projects are resolved in folders of their own; a variable is relative to this one.
+        let folder = env::current_dir().map_err(ConfigError::Folder)?;
+        for name in KEYS.iter().filter(|key| PATHS.contains(&key.name)).filter_map(|key| key.env) {
+            let path = environment.get(name).map(|path| absolute(path, Some(&folder), &environment));
+            environment.0.extend(path.map(|path| (name, path)));
+        }
+        Ok(environment)
     }
 
     /// The values of these variables, as far as they are set, to pass on to agents.

@@ -49,7 +49,7 @@ fn the_answers_of_a_note_are_those_of_a_person() {
 }
 
 #[test]
-fn paths_in_files_begin_at_their_base() {
+fn a_path_begins_at_its_base_and_has_no_detours() {
     let base = Some(Path::new("/base"));
     let check = |text: &str, expected: &str| {
         assert_eq!(absolute(text, base, &Environment::default()), expected);
@@ -57,6 +57,8 @@ fn paths_in_files_begin_at_their_base() {
     check("a.db", "/base/a.db");
     check("sqlite:a.db", "sqlite:/base/a.db");
     check("/a.db", "/a.db");
+    check("../x/./a.db", "/x/a.db");
+    check("/a/../../b.db", "/b.db");
     check("postgres://me@localhost/x", "postgres://me@localhost/x");
     check("", "");
 }

@@ -222,3 +222,24 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
     sandbox.add("A task makes it");
     assert!(sandbox.store().exists());
 }
+
+/// What is kept beside the store, such as runs, has an absolute path whatever the setting says.
+#[test]
+fn a_relative_store_is_in_the_current_folder() {
+    for (store, kept_in) in [("tasks.db", "repo"), ("../tasks.db", ".")] {
+        let sandbox = Sandbox::empty();
+        let kept_in = fs::canonicalize(sandbox.path().join(kept_in)).unwrap();
+        let with_store = |args: &[&str]| {
+            let mut command = sandbox.command(args);
+            sandbox.finish(command.env("BANKSMAN_STORE", store).output().unwrap())
+        };
+        for args in [&["init"][..], &["add", "x"], &["pulse"]] {
+            let ran = with_store(args);
+            assert_eq!(ran.code, Some(0), "{args:?} {ran}");
+        }
+        let home = with_store(&["config", "get", "home"]).stdout;
+        assert_eq!(home.trim_end(), kept_in.to_str().unwrap());
+        let store = kept_in.join("tasks.db").display().to_string();
+        assert_eq!(sandbox.ok(&["list", "-q", "--store", &store]), "t1\n");
+    }
+}
