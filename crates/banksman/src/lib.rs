@@ -9,5 +9,6 @@ pub mod engine;
 pub mod exec;
 pub mod mcp;
 pub mod ops;
+pub mod plain_file;
 pub mod prompts;
 pub mod store;

@@ -11,6 +11,8 @@ use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::prompt::{Template, TemplateProblem, check};
 
+use crate::plain_file;
+
 /// A project's own templates, below its root.
 const FOLDER: &str = ".banksman/prompts";
 /// Below it, briefs for single reviewers.
@@ -218,18 +220,11 @@ impl Prompts {
     pub fn own(&self, name: &str) -> Result<Option<TemplateSource>, PromptError> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let path = folder.join(format!("{name}{END}"));
-        let failed = |source| PromptError::Read { path: path.clone(), source };
-        let size = match fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        if size > limits::TEMPLATE_BYTES as u64 {
-            let message = format!("larger than {} KiB", limits::TEMPLATE_BYTES / 1024);
-            return Err(failed(io::Error::other(message)));
+        match plain_file::read_text(&path, limits::TEMPLATE_BYTES) {
+            Ok(text) => Ok(Some(TemplateSource { name: name.to_owned(), text, file: Some(path) })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PromptError::Read { path, source }),
         }
-        let text = fs::read_to_string(&path).map_err(failed)?;
-        Ok(Some(TemplateSource { name: name.to_owned(), text, file: Some(path) }))
     }
 
     /// The files in the project's folder, as sorted relative paths.

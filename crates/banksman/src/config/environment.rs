@@ -92,7 +92,8 @@ impl Environment {
         // Projects are resolved in folders of their own; a variable is relative to this one.
         let folder = env::current_dir().map_err(ConfigError::Folder)?;
         for name in KEYS.iter().filter(|key| PATHS.contains(&key.name)).filter_map(|key| key.env) {
-            let path = environment.get(name).map(|path| absolute(path, Some(&folder), &environment));
+            let path =
+                environment.get(name).map(|path| absolute(path, Some(&folder), &environment));
             environment.0.extend(path.map(|path| (name, path)));
         }
         Ok(environment)

@@ -1,7 +1,6 @@
 //! Parses one settings file and checks it against the list of keys; each value keeps its line.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use banksman_core::lifecycle::problem::suggestion;
@@ -9,9 +8,10 @@ use toml_edit::{Document, Item, TableLike, Value};
 
 use super::keys::{KEYS, NAMED, RENAMED, Raw, setting_type};
 use super::{ConfigError, LIFECYCLES, Result};
+use crate::plain_file;
 
 /// Far more than a person writes.
-const FILE_BYTES: u64 = 1024 * 1024;
+const FILE_BYTES: usize = 1024 * 1024;
 
 /// A setting in a file. `key` is its full name, such as `sqlite.busy_timeout`.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,22 +23,15 @@ pub(super) struct ParsedSetting {
 
 /// The text of a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>> {
-    let failed = |source| ConfigError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
-        Ok(file) => file,
+    match plain_file::read_text(path, FILE_BYTES) {
+        Ok(text) => Ok(Some(text)),
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
-            return Ok(None);
+            Ok(None)
         }
-        Err(error) => return Err(failed(error)),
-    };
-    let mut text = String::new();
-    file.take(FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(failed(io::Error::other(format!("larger than {} KiB", FILE_BYTES / 1024))));
+        Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
     }
-    Ok(Some(text))
 }
 
 /// Parses a text; `origin` names it in messages.

@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 
 use banksman_core::globs::PathGlob;
 use banksman_core::time::Instant;
-use rustix::fs::{Mode, OFlags};
 
 use super::process::RunError;
+use crate::plain_file::open_unlinked;
 
 /// An operation on a file or folder failed.
 #[derive(Debug, thiserror::Error)]
@@ -173,18 +173,10 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<FoundFi
     found
 }
 
-/// Opens a file where an agent can put anything. Nothing but a plain file is read: opening a pipe
-/// would wait for ever, and a device never ends.
-pub fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
-}
-
-/// Reads the beginning of such a file.
+/// Reads the beginning of a file where an agent can put anything.
 pub(in crate::exec) fn read_plain(path: &Path, at_most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_plain(path)?.take(at_most).read_to_end(&mut bytes)?;
+    open_unlinked(path)?.take(at_most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -205,17 +197,6 @@ pub(in crate::exec) fn write_draft(path: &Path, bytes: &[u8]) -> io::Result<(Fil
     let mut file = File::create_new(&draft)?;
     file.write_all(bytes)?;
     Ok((file, draft))
-}
-
-/// Reads a file that people name. What claims to be short, such as a pipe or a device, is not read
-/// without end either.
-pub fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
-    }
-    Ok(bytes)
 }
 
 /// When a file was last changed, by this machine's clock.

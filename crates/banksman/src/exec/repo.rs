@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::time::Instant;
 
-use super::files::{changed_at, read_at_most};
+use super::files::changed_at;
 use super::worktree::common_folder;
+use crate::plain_file;
 
 /// A larger file does not belong to git.
 const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
@@ -70,7 +71,7 @@ pub fn published_at(repo: &Path, remote: &str, branch: &str) -> Option<Instant> 
 }
 
 fn read(path: &Path) -> Option<String> {
-    String::from_utf8(read_at_most(path, MAX_FILE_BYTES).ok()?).ok()
+    plain_file::read_text(path, MAX_FILE_BYTES).ok()
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use banksman_core::lifecycle::problem::{Problems, suggestion};
 use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
-use crate::exec::files::{if_exists, read_at_most};
+use crate::exec::files::if_exists;
+use crate::plain_file::read_at_most;
 use crate::store::Definition;
 
 #[derive(Debug, thiserror::Error)]

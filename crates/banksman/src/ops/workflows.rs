@@ -27,7 +27,7 @@ use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
 use super::tasks::{MoveRequest, move_task};
 use super::{OpsError, Session};
-use crate::exec::files::read_at_most;
+use crate::plain_file::read_at_most;
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};

@@ -1,8 +1,8 @@
 //! `banksman policy show`, `lint` and `test`: nothing here needs a store.
 
-use std::fs;
 use std::path::PathBuf;
 
+use banksman_core::limits;
 use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
 
@@ -10,6 +10,7 @@ use super::ActionArgs;
 use crate::api::error::FieldMessage;
 use crate::api::policy::Classified;
 use crate::api::{Checked, Sorted};
+use crate::cli::files::read_text;
 use crate::cli::output::{cells, sanitize, sanitize_lines, table};
 use crate::cli::{Context, Exit, Failure, NoArgs, Result, report};
 use crate::ops::error_report::Code;
@@ -82,7 +83,7 @@ pub(super) fn lint(context: &Context, args: &LintArgs) -> Result<Exit> {
     let problems = match &args.file {
         None => own.read().err().cloned(),
         Some(file) => {
-            let text = fs::read_to_string(file).map_err(Failure::file("read", file))?;
+            let text = read_text(file, limits::POLICY_BYTES)?;
             policy::read(&text, &file.display().to_string()).err().map(|problems| *problems)
         }
     };

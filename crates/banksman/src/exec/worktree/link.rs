@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::exec::files::{self, open_plain};
+use crate::exec::files;
+use crate::plain_file::open_unlinked;
 
 /// The reason for locking a record against `git worktree prune`, which also marks its worktree as
 /// spare.
@@ -204,5 +205,5 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 pub(super) fn read_small(path: &Path) -> io::Result<String> {
-    io::read_to_string(open_plain(path)?.take(FILE_BYTES))
+    io::read_to_string(open_unlinked(path)?.take(FILE_BYTES))
 }

@@ -8,9 +8,10 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::exec::files::{if_exists, open_plain};
+use crate::exec::files::if_exists;
 use crate::exec::keeper::FileError;
 use crate::ops::OpsError;
+use crate::plain_file::open_unlinked;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -78,10 +79,10 @@ impl Tail {
         let current = folder.join(self.name);
         let older = folder.join(format!("{}.1", self.name));
         let Some(file) = &mut self.file else {
-            let first = if_exists(open_plain(&older))?;
+            let first = if_exists(open_unlinked(&older))?;
             return Ok(match first {
                 Some(first) => Some((first, false)),
-                None => if_exists(open_plain(&current))?.map(|first| (first, false)),
+                None => if_exists(open_unlinked(&current))?.map(|first| (first, false)),
             });
         };
         let own = file.metadata()?;
@@ -91,19 +92,19 @@ impl Tail {
                 if now.len() >= file.stream_position()? {
                     return Ok(None);
                 }
-                return Ok(Some((open_plain(&current)?, true)));
+                return Ok(Some((open_unlinked(&current)?, true)));
             }
             Some(_) | None => {}
         }
         let is_older = |older: Option<Metadata>| older.is_some_and(|older| is_same(&older, &own));
         if is_older(if_exists(fs::metadata(&older))?) {
-            let Some(next) = if_exists(open_plain(&current))? else { return Ok(None) };
+            let Some(next) = if_exists(open_unlinked(&current))? else { return Ok(None) };
             // It follows ours only if there was no other rotation meanwhile.
             if is_older(if_exists(fs::metadata(&older))?) {
                 return Ok(Some((next, false)));
             }
         }
-        let next = if_exists(open_plain(&older))?;
+        let next = if_exists(open_unlinked(&older))?;
         Ok(next.map(|next| (next, true)))
     }
 }

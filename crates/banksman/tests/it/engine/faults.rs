@@ -203,3 +203,30 @@ fn a_project_whose_settings_do_not_parse_holds_up_its_own_tasks_only() {
     assert_eq!(harness.state(TaskId(1)), "done");
     assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
 }
+
+/// A repository may hold anything; whoever opens a pipe waits for ever.
+#[test]
+fn a_pipe_in_a_project_holds_up_its_own_tasks_only() {
+    let (harness, settings) = two_projects();
+    let folder = settings.parent().expect("a folder");
+    fs::create_dir_all(folder.join("prompts")).expect("created");
+    for name in ["config.toml", "policy.yaml", "prompts/worker.md"] {
+        let (path, kept) = (folder.join(name), folder.join("kept"));
+        if path.exists() {
+            fs::rename(&path, &kept).expect("renamed");
+        }
+        assert!(Command::new("mkfifo").arg(&path).status().expect("it starts").success());
+        let added = harness.command(&["add", name]).current_dir(harness.path("other")).output();
+        assert_eq!(added.expect("it starts").status.success(), name == "prompts/worker.md");
+        let id = harness.add("beside it", &[]);
+        wait_until("the task of the other project is over", || {
+            let pulse = harness.run(&["pulse", "--json"]);
+            assert!(!pulse.stdout.is_empty(), "{pulse:?}");
+            harness.state(id) == "done"
+        });
+        fs::remove_file(&path).expect("removed");
+        if kept.exists() {
+            fs::rename(&kept, &path).expect("renamed");
+        }
+    }
+}

@@ -27,11 +27,12 @@ const ROWS: [&str; 10] = [
 /// A module, or one of its files, and what it may use; `rows` stands for [`ROWS`]. A part of a
 /// module with a row of its own, such as `exec::agent`, may use only itself of its module.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("prompts", &[CORE]),
-    ("config", &[CORE, "prompts", "exec::agent"]),
+    ("plain_file", &[]),
+    ("prompts", &[CORE, "plain_file"]),
+    ("config", &[CORE, "prompts", "plain_file", "exec::agent"]),
     ("clock", &[CORE]),
     ("store", &[CORE]),
-    ("exec", &[CORE, "config", "clock"]),
+    ("exec", &[CORE, "config", "clock", "plain_file"]),
     // The settings name agents, so that adapters must not see the settings.
     ("exec::agent", &[CORE]),
     (
@@ -42,11 +43,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "prompts",
+            "plain_file",
             // What reads runs, worktrees and notes, asks jobs to stop, and opens windows for
             // people: never what starts a job.
             "exec::agent::{AgentEvent, AgentKind, AgentSetup, AgentUsage, StreamReader}",
             "exec::agent::{acp_client, outcome_of, reader}",
-            "exec::files::{if_exists, missing, open_plain, read_at_most}",
+            "exec::files::{if_exists, missing}",
             "exec::git::Git",
             "exec::job::{JobId, JobSpec}",
             "exec::keeper::{FileError, JobFolder, KeeperStatus, Lines, Stage}",
