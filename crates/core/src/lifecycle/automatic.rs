@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Trigger;
-use super::expr::{Env, ResolvedName, Value, value_of};
+use super::expr::{Env, KnownValues, ResolvedName, Value, is_present, value_of};
 use super::problem::Problem;
 use super::prove::{Proof, closure, routes};
-use super::{FieldUpdates, Requirement, RoleId, State, StateId, Transition, TransitionTarget};
+use super::{CounterId, FieldUpdates, Requirement, RoleId, State, StateId, Transition};
 use crate::time::Instant;
 
 impl Proof<'_> {
@@ -23,23 +23,34 @@ impl Proof<'_> {
         })
     }
 
+    /// Where a transition can lead again and again. A counter with a limit lets it through only so
+    /// often; from then on it diverts it each time, or refuses it.
+    fn endless_targets(&self, row: &Transition) -> Vec<StateId> {
+        let counters = row.changes.count.iter().map(|id| self.lifecycle.counter(*id));
+        let limited: Vec<Option<StateId>> = counters
+            .filter(|counter| counter.limit.is_some())
+            .map(|counter| counter.then)
+            .collect();
+        if limited.is_empty() {
+            return self.targets(row);
+        }
+        limited.into_iter().collect::<Option<_>>().unwrap_or_default()
+    }
+
     pub(super) fn automatic_moves_end(&self, found: &mut Vec<Problem>) {
-        let limited = |row: &Transition| {
-            row.changes.count.iter().any(|id| self.lifecycle.counter(*id).limit.is_some())
-        };
         // A worker claims queued tasks without being asked, so a claim may be part of such a cycle.
         let claims =
             self.lifecycle.transitions.iter().filter(|row| row.trigger == Trigger::Claim.name());
-        let endless: Vec<&Transition> =
-            self.automatic().chain(claims).filter(|row| !limited(row)).collect();
+        let endless: Vec<(&Transition, Vec<StateId>)> =
+            self.automatic().chain(claims).map(|row| (row, self.endless_targets(row))).collect();
         let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
-        for row in &endless {
-            successors.entry(row.from).or_default().extend(self.targets(row));
+        for (row, targets) in &endless {
+            successors.entry(row.from).or_default().extend(targets);
         }
         let mut reported = BTreeSet::new();
-        for row in &endless {
-            for to in self.targets(row) {
-                let back = closure(to, &successors);
+        for (row, targets) in &endless {
+            for to in targets {
+                let back = closure(*to, &successors);
                 if !back.contains(&row.from) || reported.contains(&row.from) {
                     continue;
                 }
@@ -53,7 +64,7 @@ impl Proof<'_> {
                 reported.extend(members);
                 let message =
                     format!("the system can move tasks in an endless loop: {}", names.join(", "));
-                let help = "let one of these moves `count` a counter that has a `limit`";
+                let help = "let one of these moves `count` a counter with a `limit` that leads out of the loop";
                 found.push(Problem::in_line(row.line, message, help));
             }
         }
@@ -63,7 +74,6 @@ impl Proof<'_> {
     /// otherwise the move would be refused and the task stranded.
     pub(super) fn automatic_moves_meet_requirements(&self, found: &mut Vec<Problem>) {
         for row in self.lifecycle.transitions.iter().filter(|row| row.timeout.is_some()) {
-            let from = self.lifecycle.state(row.from);
             for id in &row.changes.count {
                 let counter = self.lifecycle.counter(*id);
                 if counter.limit.is_some() && counter.then.is_none() {
@@ -75,83 +85,99 @@ impl Proof<'_> {
                     found.push(Problem::in_line(row.line, message, help));
                 }
             }
-            if let TransitionTarget::State(to) = row.to {
-                self.meets(row.line, from, self.lifecycle.state(to), &[&row.changes], found);
-            }
         }
-        for row in &self.lifecycle.transitions {
-            for counter in row.changes.count.iter().map(|id| self.lifecycle.counter(*id)) {
-                if let Some(then) = counter.then {
-                    let changes = [&row.changes, &counter.changes];
-                    self.meets(
-                        counter.line,
-                        self.lifecycle.state(row.from),
-                        self.lifecycle.state(then),
-                        &changes,
-                        found,
-                    );
-                }
-            }
-        }
-    }
-
-    fn meets(
-        &self,
-        line: u32,
-        from: &State,
-        to: &State,
-        changes: &[&FieldUpdates],
-        found: &mut Vec<Problem>,
-    ) {
-        for requirement in &to.requires {
-            if !kept(requirement, from, changes) && !given(requirement, changes) {
+        let rows = self.lifecycle.transitions.iter();
+        let timeouts = rows.clone().filter(|row| row.timeout.is_some()).flat_map(|row| {
+            let states = self.states_of(row.from, row.to).into_iter();
+            states.map(|to| (row.line, row.from, to, vec![&row.changes]))
+        });
+        let diverted = rows.flat_map(|row| {
+            let counters = row.changes.count.iter().map(|id| self.lifecycle.counter(*id));
+            counters.filter_map(|counter| {
+                let changes = vec![&row.changes, &counter.changes];
+                Some((counter.line, row.from, counter.then?, changes))
+            })
+        });
+        for (line, from, to, changes) in timeouts.chain(diverted) {
+            for Requirement { field, .. } in self.unmet(from, to, &changes) {
+                let [from, to] = [from, to].map(|id| &self.lifecycle.state(id).name);
                 let message = format!(
-                    "`{}` requires `{}`, which is not set on the way from `{}`",
-                    to.name, requirement.field, from.name
+                    "`{to}` requires `{field}`, which is not certain on the way from `{from}`"
                 );
-                let help = format!("add `set: {{ {}: … }}` here", requirement.field);
+                let help = format!(
+                    "add `set: {{ {field}: … }}` here, or the same requirement to `{from}`"
+                );
                 found.push(Problem::in_line(line, message, help));
             }
         }
     }
-}
 
-/// Whether the state before requires the same and the move does not change it.
-fn kept(requirement: &Requirement, from: &State, changes: &[&FieldUpdates]) -> bool {
-    let same =
-        |other: &&Requirement| other.field == requirement.field && other.that == requirement.that;
-    let head = requirement.field.split('.').next().unwrap_or_default();
-    let touched = changes.iter().any(|change| {
-        change.clear.iter().any(|field| field == head)
-            || change.set.contains_key(head)
-            || change.compute.contains_key(head)
-    });
-    from.requires.iter().any(|other| same(&other)) && !touched
-}
-
-/// Whether the fields that the move sets are enough.
-fn given(requirement: &Requirement, changes: &[&FieldUpdates]) -> bool {
-    let head = requirement.field.split('.').next().unwrap_or_default();
-    let mut computed = changes.iter().filter_map(|change| change.compute.get(head));
-    let is_about_any_value = requirement.that.as_set().is_some();
-    if is_about_any_value && computed.any(|computed| !computed.eval(&Least).is_null()) {
-        return true;
+    /// What a state requires and a move into it may leave open.
+    pub(super) fn unmet(
+        &self,
+        from: StateId,
+        to: StateId,
+        changes: &[&FieldUpdates],
+    ) -> Vec<&Requirement> {
+        let (after, from) = (AfterMove::new(changes), self.lifecycle.state(from));
+        let required = self.lifecycle.state(to).requires.iter();
+        required.filter(|requirement| !after.ensures(requirement, from)).collect()
     }
-    let set = changes.iter().flat_map(|change| &change.set);
-    requirement.that.holds(&OnlyThese(set.map(|(name, value)| (name.as_str(), value)).collect()))
 }
 
-/// A task of which only some fields are known.
-struct OnlyThese<'a>(BTreeMap<&'a str, &'a Value>);
+/// What is known of a task after a move: only what the move itself changes.
+#[derive(Default)]
+struct AfterMove<'a> {
+    /// The fields that change; none for a computed value, which is unknown.
+    fields: BTreeMap<&'a str, Option<&'a Value>>,
+    /// Those that are computed, and set whatever the task is like.
+    computed: BTreeSet<&'a str>,
+    counters: BTreeSet<CounterId>,
+}
 
-impl Env for OnlyThese<'_> {
-    fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
-        let Some(path) = name.field() else {
-            return Cow::Owned(name.constant().cloned().unwrap_or(Value::Null));
+impl<'a> AfterMove<'a> {
+    fn new(changes: &[&'a FieldUpdates]) -> Self {
+        let mut after = Self::default();
+        for change in changes {
+            let cleared = change.clear.iter().map(|name| (name, &Value::Null));
+            let known = cleared.chain(&change.set);
+            after.fields.extend(known.map(|(name, value)| (name.as_str(), Some(value))));
+            after.fields.extend(change.compute.keys().map(|name| (name.as_str(), None)));
+            let set = change.compute.iter().filter(|(_, expr)| is_present(&expr.eval(&Least)));
+            after.computed.extend(set.map(|(name, _)| name.as_str()));
+            after.counters.extend(change.count.iter().chain(&change.reset));
+        }
+        after
+    }
+
+    /// Whether a requirement holds after the move, whatever else the task is like.
+    fn ensures(&self, requirement: &Requirement, from: &State) -> bool {
+        let that = &requirement.that;
+        let is_changed = |name: &ResolvedName| match name {
+            ResolvedName::Counter(id) => self.counters.contains(id),
+            other => other.field().is_some_and(|path| self.fields.contains_key(path[0].as_str())),
         };
-        let first = path.first().and_then(|head| self.0.get(head.as_str()).copied());
-        let value = path.iter().skip(1).fold(first, |value, key| value?.get(key));
-        value.map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+        let is_kept = || {
+            from.requires.iter().any(|before| before.that == *that) && !that.names().any(is_changed)
+        };
+        let is_set = || match that.as_set() {
+            Some([name]) => {
+                let name = name.as_str();
+                self.fields.get(name) == Some(&None) && self.computed.contains(name)
+            }
+            Some(_) | None => false,
+        };
+        that.truth(self) == Some(true) || is_set() || is_kept()
+    }
+}
+
+impl KnownValues for AfterMove<'_> {
+    fn value<'a>(&'a self, name: &'a ResolvedName) -> Option<&'a Value> {
+        let Some((head, rest)) = name.field().and_then(<[String]>::split_first) else {
+            return name.constant();
+        };
+        let first = (*self.fields.get(head.as_str())?)?;
+        Some(rest.iter().fold(first, |value, key| value.get(key).unwrap_or(&Value::Null)))
     }
 }
 
@@ -164,11 +190,11 @@ impl Env for Least {
             ResolvedName::Constant(value) => value.clone(),
             ResolvedName::Now => value_of(&Instant(0)),
             ResolvedName::Title
-            | ResolvedName::Tags
             | ResolvedName::Priority
             | ResolvedName::Counter(_)
             | ResolvedName::Spent(_) => Value::from(0),
             ResolvedName::Field(_)
+            | ResolvedName::Tags
             | ResolvedName::ActorRole
             | ResolvedName::ActorName
             | ResolvedName::Outcome

@@ -27,7 +27,7 @@ type Domains<'a> = BTreeMap<&'a str, Vec<Value>>;
 struct Tried<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl KnownValues for Tried<'_> {
-    fn value(&self, name: &ResolvedName) -> Option<&Value> {
+    fn value<'a>(&'a self, name: &'a ResolvedName) -> Option<&'a Value> {
         let [field] = name.field()? else { return None };
         self.0.get(field.as_str()).copied()
     }

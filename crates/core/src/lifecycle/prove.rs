@@ -65,16 +65,20 @@ fn priors(lifecycle: &Lifecycle) -> Vec<BTreeSet<StateId>> {
     }
 }
 
-/// Every way into a state except `[prior]`: the transitions, and where their counters divert them.
+/// Every way into a state except `[prior]`.
 fn entries(lifecycle: &Lifecycle) -> impl Iterator<Item = (StateId, StateId)> {
     lifecycle.transitions.iter().flat_map(move |row| {
-        let direct = match row.to {
-            TransitionTarget::State(to) => Some(to),
+        row_targets(lifecycle, row).filter_map(|target| match target {
+            TransitionTarget::State(to) => Some((row.from, to)),
             TransitionTarget::Prior => None,
-        };
-        let diverted = row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then);
-        direct.into_iter().chain(diverted).map(|to| (row.from, to))
+        })
     })
+}
+
+/// Where a transition leads, and where its counters divert it.
+fn row_targets(lifecycle: &Lifecycle, row: &Transition) -> impl Iterator<Item = TransitionTarget> {
+    let diverted = row.changes.count.iter().filter_map(|id| lifecycle.counter(*id).then);
+    [row.to].into_iter().chain(diverted.map(TransitionTarget::State))
 }
 
 impl Proof<'_> {
@@ -83,14 +87,16 @@ impl Proof<'_> {
     }
 
     pub(super) fn targets(&self, row: &Transition) -> Vec<StateId> {
-        let direct = match row.to {
+        let targets = row_targets(self.lifecycle, row);
+        targets.flat_map(|target| self.states_of(row.from, target)).collect()
+    }
+
+    /// The states that a target means for the transitions out of a state.
+    pub(super) fn states_of(&self, from: StateId, target: TransitionTarget) -> Vec<StateId> {
+        match target {
             TransitionTarget::State(to) => vec![to],
-            TransitionTarget::Prior => {
-                self.priors[usize::from(row.from.0)].iter().copied().collect()
-            }
-        };
-        let diverted = row.changes.count.iter().filter_map(|id| self.lifecycle.counter(*id).then);
-        direct.into_iter().chain(diverted).collect()
+            TransitionTarget::Prior => self.priors[usize::from(from.0)].iter().copied().collect(),
+        }
     }
 
     fn successors(&self) -> BTreeMap<StateId, BTreeSet<StateId>> {

@@ -8,7 +8,7 @@ use super::{CheckedExpr, Env, ResolvedName, eval};
 
 /// The known values of names; any other name may have every value of its type.
 pub trait KnownValues {
-    fn value(&self, name: &ResolvedName) -> Option<&Value>;
+    fn value<'a>(&'a self, name: &'a ResolvedName) -> Option<&'a Value>;
 }
 
 /// An environment for expressions that use only known values.
@@ -16,7 +16,7 @@ struct KnownOnly<'a>(&'a dyn KnownValues);
 
 impl Env for KnownOnly<'_> {
     fn value(&self, name: &ResolvedName) -> Cow<'_, Value> {
-        self.0.value(name).map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+        Cow::Owned(self.0.value(name).cloned().unwrap_or_default())
     }
 }
 
