@@ -206,6 +206,13 @@ fn triggers_of_people_belong_to_every_purpose() {
     }
 }
 
+/// The machine tries the next transition where the state that the first one leads to refuses it.
+#[test]
+fn a_transition_after_one_that_may_be_refused_is_sound() {
+    let source = "lifecycle: x\npurpose: task\ninitial: queued\nroles: [worker]\nfields: { diagnostic: { type: text, by: [worker] } }\nstates: { queued: { kind: queued }, failed: { kind: failed, requires: [diagnostic] } }\ntransitions:\n  - { from: queued, to: failed, on: fail, by: [worker] }\n  - { from: queued, to: failed, on: fail, by: [worker], set: { diagnostic: no reason given } }\n";
+    checked(source).unwrap_or_else(|problems| panic!("{problems}"));
+}
+
 #[test]
 fn the_corpus_is_there() {
     assert!(corpus().len() >= 110, "only {} files were found", corpus().len());

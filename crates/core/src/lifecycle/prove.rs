@@ -348,11 +348,16 @@ impl Proof<'_> {
     }
 
     fn nothing_is_shadowed(&self, found: &mut Vec<Problem>) {
+        let is_met = |row: &Transition| {
+            let mut targets = self.targets(row).into_iter();
+            targets.all(|to| self.unmet(row.from, to, &[&row.changes]).is_empty())
+        };
         let mut open: Vec<&Transition> = Vec::new();
         for row in self.lifecycle.transitions.iter().filter(|row| row.timeout.is_none()) {
             let covers = |earlier: &&Transition| {
+                // Only a caller may name the target as well; the system names the trigger alone.
                 earlier.from == row.from
-                    && earlier.to == row.to
+                    && (earlier.to == row.to || row.is_of_system())
                     && earlier.trigger == row.trigger
                     && row.roles.iter().all(|role| earlier.roles.contains(role))
             };
@@ -363,7 +368,7 @@ impl Proof<'_> {
                 );
                 let help = "remove it, or give the earlier one `guards`";
                 found.push(Problem::in_line(row.line, message, help));
-            } else if row.guards.is_empty() && row.changes.count.is_empty() {
+            } else if row.guards.is_empty() && row.changes.count.is_empty() && is_met(row) {
                 open.push(row);
             }
         }
