@@ -113,6 +113,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     text: &str,
     most: usize,
     manual: &str,
+    former: &[FormerKey],
 ) -> Result<T, Problem> {
     if text.len() > most {
         let message = format!("the file is larger than {} KiB", most / 1024);
@@ -122,29 +123,21 @@ pub(crate) fn read<T: DeserializeOwned>(
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((0, 0), |location| numbers(&location));
-        let (message, help) = describe_error(error.without_snippet(), manual);
+        let (message, help) = describe_error(error.without_snippet(), manual, former);
         Problem { line, column, message, help: Some(help) }
     })
 }
 
-/// Keys of lifecycles from before purposes were declared: the key, a key of today that is known in
-/// the same place, and what to write instead.
-const FORMER_KEYS: [(&str, &str, &str); 6] = [
-    ("within", "timeouts", "`within` is now `timeouts`, and its `time` is `after`"),
-    ("time", "after", "`time` is now `after`"),
-    ("renew", "reset", "`renew` is now `reset`"),
-    ("brings", "produces", "`brings` is now `produces`"),
-    ("when", "activity", "`when` now belongs to the state, beside `does`"),
-    ("only", "fields", "name the roles at the field: `owner: { type: text, by: [human] }`"),
-];
+/// A key of an earlier version of a language, a key of today that is known in the same place, and
+/// what to write instead.
+pub(crate) type FormerKey = (&'static str, &'static str, &'static str);
 
 /// The parser's error as a message and a help text.
-fn describe_error(error: &Error, manual: &str) -> (String, String) {
+fn describe_error(error: &Error, manual: &str, former: &[FormerKey]) -> (String, String) {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
-            let former = FORMER_KEYS
-                .iter()
-                .find(|(key, beside, _)| key == field && expected.contains(beside));
+            let mut former = former.iter();
+            let former = former.find(|(key, beside, _)| key == field && expected.contains(beside));
             let help = former.map_or_else(
                 || suggestion(field, expected.iter().copied()),
                 |(_, _, help)| (*help).to_owned(),

@@ -109,7 +109,7 @@ struct OldTransition {
 }
 
 pub(super) fn read(text: &str, manual: &str) -> Result<LifecycleSource, Problem> {
-    let old: OldSource = yaml::read(text, limits::LIFECYCLE_BYTES, manual)?;
+    let old: OldSource = yaml::read(text, limits::LIFECYCLE_BYTES, manual, &[])?;
     let purpose = Purpose::of_legacy(&old.lifecycle.value);
     let mut fields = old.fields;
     for (name, declared) in &mut fields.0 {

@@ -5,18 +5,27 @@
 //! own. [`read`] merges them; `legacy` translates sources from before purposes were declared.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::contract::Purpose;
 use super::expr::Value;
-use super::legacy;
 use super::problem::{Problem, suggestion};
-use super::{Activity, EntryEffect, Since, StateKind};
+use super::{Activity, EntryEffect, Since, StateKind, builtin, legacy};
 use crate::failure::Deliverable;
 use crate::limits;
-use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr, clip, problem_at};
+use crate::yaml::{self, Entries, FormerKey, Name, OneOrMany, Spanned, TextOr, clip, problem_at};
 
 const MANUAL: &str = "docs/lifecycles.md";
+
+/// Keys from before purposes were declared.
+const FORMER_KEYS: [FormerKey; 6] = [
+    ("within", "timeouts", "`within` is now `timeouts`, and its `time` is `after`"),
+    ("time", "after", "`time` is now `after`"),
+    ("renew", "reset", "`renew` is now `reset`"),
+    ("brings", "produces", "`brings` is now `produces`"),
+    ("when", "activity", "`when` now belongs to the state, beside `does`"),
+    ("only", "fields", "name the roles at the field: `owner: { type: text, by: [human] }`"),
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,13 +173,14 @@ pub(super) struct FullRequirement {
 /// A source followed by the fragments that it includes, so that it is complete. A fragment that
 /// `find` does not know is left to the check.
 pub fn compose(text: &str, mut find: impl FnMut(&str) -> Option<String>) -> String {
-    let mut composed = text.to_owned();
-    if let Ok(root) = root(text) {
-        for fragment in root.include.iter().filter_map(|name| find(name)) {
-            composed = format!("{}\n---\n{fragment}", composed.trim_end());
-        }
-    }
-    composed
+    let roots: Vec<Root> = documents(text).filter_map(|document| parse(&document).ok()).collect();
+    let is_there =
+        |name: &String| roots.iter().any(|document| document.fragment.as_ref() == Some(name));
+    let included = roots.first().into_iter().flat_map(|own| &own.include);
+    let missing = included.filter(|name| !is_there(name)).filter_map(|name| find(name));
+    missing.fold(text.to_owned(), |composed, fragment| {
+        format!("{}\n---\n{fragment}", composed.trim_end())
+    })
 }
 
 /// Reads a source in the present format.
@@ -182,13 +192,13 @@ pub(super) fn read(text: &str) -> Result<LifecycleSource, Problem> {
     }
     let mut documents = documents(text);
     let own = documents.next().unwrap_or_default();
-    let mut source: LifecycleSource = yaml::read(&own, limits::LIFECYCLE_BYTES, MANUAL)?;
-    let fragments = documents
-        .map(|text| yaml::read(&text, limits::LIFECYCLE_BYTES, MANUAL))
-        .collect::<Result<Vec<Fragment>, Problem>>()?;
+    let mut source: LifecycleSource = parse(&own)?;
+    let fragments =
+        documents.map(|text| parse(&text)).collect::<Result<Vec<Fragment>, Problem>>()?;
     for name in &source.include {
         if !fragments.iter().any(|fragment| fragment.fragment.value == name.value) {
-            let known = fragments.iter().map(|fragment| fragment.fragment.value.as_str());
+            let own = fragments.iter().map(|fragment| fragment.fragment.value.as_str());
+            let known = own.chain(builtin::FRAGMENTS.iter().map(|(name, _)| *name));
             let message = format!("there is no fragment `{}`", clip(&name.value));
             return Err(problem_at(name, message, suggestion(&name.value, known)));
         }
@@ -215,28 +225,34 @@ struct Root {
     purpose: Option<IgnoredAny>,
     #[serde(default)]
     include: Vec<String>,
+    fragment: Option<String>,
 }
 
-fn root(text: &str) -> Result<Root, Problem> {
-    yaml::read(text, limits::LIFECYCLE_BYTES, MANUAL)
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    yaml::read(text, limits::LIFECYCLE_BYTES, MANUAL, &FORMER_KEYS)
 }
 
 /// Whether a source is from before purposes were declared. One that cannot be read is not: its
 /// fault is reported as one of today's language.
 fn is_legacy(text: &str) -> bool {
     let own = documents(text).next().unwrap_or_default();
-    root(&own).is_ok_and(|root| root.purpose.is_none())
+    parse(&own).is_ok_and(|root: Root| root.purpose.is_none())
 }
 
 /// The documents of a source. Blank lines replace those before, so that positions in a document are
-/// positions in the whole text.
+/// positions in the whole text. Comments alone are no document.
 fn documents(text: &str) -> impl Iterator<Item = String> {
     let mut found = vec![String::new()];
+    let mut is_blank = true;
     for (number, line) in text.lines().enumerate() {
-        if line.trim_end() == "---" && number > 0 {
-            found.push("\n".repeat(number + 1));
-        } else if let Some(last) = found.last_mut() {
-            last.push_str(line);
+        let is_end = line.trim_end() == "---";
+        if is_end && !is_blank {
+            found.push("\n".repeat(number));
+        }
+        let is_comment = line.trim_start().starts_with('#') || line.trim().is_empty();
+        is_blank = is_end || is_blank && is_comment;
+        if let Some(last) = found.last_mut() {
+            last.push_str(if is_end { "" } else { line });
             last.push('\n');
         }
     }
@@ -340,9 +356,34 @@ mod tests {
 
     #[test]
     fn an_unknown_fragment_is_named_with_its_line() {
-        let text =
-            "lifecycle: x\npurpose: task\ninitial: a\ninclude: [shred]\n---\nfragment: shared\n";
-        let problem = read(text).expect_err("unknown fragment");
-        assert_eq!((problem.line, problem.message.as_str()), (4, "there is no fragment `shred`"));
+        for (include, help) in [("shred", "shared"), ("delivry", "delivery")] {
+            let text = format!(
+                "lifecycle: x\npurpose: task\ninitial: a\ninclude: [{include}]\n---\nfragment: shared\n"
+            );
+            let problem = read(&text).expect_err("unknown fragment");
+            let message = format!("there is no fragment `{include}`");
+            assert_eq!((problem.line, problem.message), (4, message));
+            assert_eq!(problem.help, Some(format!("did you mean `{help}`?")));
+        }
+    }
+
+    #[test]
+    fn a_comment_before_the_first_marker_is_no_document() {
+        let text = "# About.\n\n---\nlifecycle: x\npurpose: task\ninitial: a\nstates:\n  a: { kind: done }\n";
+        let source = read(text).expect("reads");
+        assert_eq!(source.states.0[0].0.referenced.line(), 8);
+    }
+
+    #[test]
+    fn fragments_in_the_file_are_not_looked_for() {
+        let own = "lifecycle: x\npurpose: task\ninitial: a\ninclude: [far, near]\n---\nfragment: near\nstates: { a: { kind: done } }";
+        let mut asked = Vec::new();
+        let composed = compose(own, |name| {
+            asked.push(name.to_owned());
+            Some(format!("fragment: {name}\n"))
+        });
+        assert_eq!(asked, ["far"]);
+        assert_eq!(composed, format!("{own}\n---\nfragment: far\n"));
+        read(&composed).expect("both are there");
     }
 }

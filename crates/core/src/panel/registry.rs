@@ -54,7 +54,7 @@ struct SpecialistSource {
 ///
 /// The first problem, with its line.
 pub fn read(text: &str) -> Result<Vec<Specialist>, Problem> {
-    let source: RegistrySource = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md")?;
+    let source: RegistrySource = yaml::read(text, limits::REGISTRY_BYTES, "docs/panels.md", &[])?;
     let entries = &source.specialists.0;
     if let Some((name, _)) = entries.get(limits::SPECIALISTS) {
         let message = format!("more than {} specialists", limits::SPECIALISTS);

@@ -118,7 +118,7 @@ fn source(text: &str, origin: &str) -> Result<PolicySource, Box<Problems>> {
     // A file with only comments is valid and empty.
     let is_empty =
         text.lines().all(|line| matches!(line.trim_start().chars().next(), None | Some('#')));
-    let read = yaml::read(if is_empty { "{}" } else { text }, limits::POLICY_BYTES, MANUAL);
+    let read = yaml::read(if is_empty { "{}" } else { text }, limits::POLICY_BYTES, MANUAL, &[]);
     read.map_err(|problem| Box::new(Problems::new(origin, text, vec![problem])))
 }
 

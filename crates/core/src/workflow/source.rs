@@ -229,5 +229,5 @@ pub(super) fn read(text: &str) -> Result<WorkflowSource, Problem> {
         let help = Some(format!("{needed}; {MANUAL} shows every key"));
         return Err(Problem::of_whole("the file is empty", help));
     }
-    yaml::read(text, limits::WORKFLOW_BYTES, MANUAL)
+    yaml::read(text, limits::WORKFLOW_BYTES, MANUAL, &[])
 }

@@ -136,10 +136,10 @@ const HOMONYMS: &[Homonym] = &[
         &[
             "core/src/daily.rs",
             "core/src/lifecycle/builtin.rs",
+            "core/src/lifecycle/source.rs",
             "core/src/panel/fields.rs",
             "core/src/workflow/expand.rs",
             "core/src/workflow/gates.rs",
-            "core/src/yaml.rs",
         ],
     ),
     ("the labels of a drawing's edges", &["fail", "pass"], &["core/src/workflow/graph.rs"]),
