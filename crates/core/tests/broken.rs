@@ -214,6 +214,14 @@ fn a_transition_after_one_that_may_be_refused_is_sound() {
 }
 
 #[test]
+fn every_type_of_the_contract_is_one_of_the_language() {
+    for rule in Field::RULES {
+        let shape = rule.item.shape();
+        assert!(shape.fits(&shape.kind()), "{}", rule.name);
+    }
+}
+
+#[test]
 fn the_corpus_is_there() {
     assert!(corpus().len() >= 110, "only {} files were found", corpus().len());
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::lifecycle::{self, Lifecycle as Table, Setting, Since};
+use banksman_core::lifecycle::expr::Value;
+use banksman_core::lifecycle::{self, Lifecycle as Table, Since};
 use serde::Serialize;
 
 use super::error::FieldMessage;
@@ -28,8 +29,8 @@ documents! {
         id: &'a str = &table.id,
         initial: &'a str = &table.state(table.initial).name,
         roles: &'a [String] = &table.roles,
-        settings: BTreeMap<&'a str, SettingValue<'a>> =
-            table.settings.iter().map(|(name, value)| (&**name, (&value.value).into())).collect(),
+        settings: BTreeMap<&'a str, Value> =
+            table.settings.iter().map(|(name, value)| (&**name, value.value.to_json())).collect(),
         states: Vec<State<'a>> = table.states.iter().map(State::new).collect(),
         transitions: Vec<Transition<'a>> =
             table.transitions.iter().map(|row| Transition::new(table, row)).collect(),
@@ -65,43 +66,5 @@ documents! {
         since: Option<Since> = row.timeout.map(|timeout| timeout.since),
         to: &'a str = table.target_name(row.to),
         trigger: &'a str = &row.trigger,
-    }
-}
-
-/// A setting as it is written in YAML and TOML.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub enum SettingValue<'a> {
-    Whole(i64),
-    Number(f64),
-    Flag(bool),
-    Text(&'a str),
-    Time(String),
-}
-
-impl<'a> From<&'a Setting> for SettingValue<'a> {
-    fn from(setting: &'a Setting) -> Self {
-        match setting {
-            #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
-            Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-                Self::Whole(*number as i64)
-            }
-            Setting::Number(number) => Self::Number(*number),
-            Setting::Flag(flag) => Self::Flag(*flag),
-            Setting::Text(text) => Self::Text(text),
-            Setting::Time(span) => Self::Time(span.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for SettingValue<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Whole(number) => number.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Flag(flag) => flag.fmt(f),
-            Self::Text(text) => f.write_str(text),
-            Self::Time(span) => f.write_str(span),
-        }
     }
 }

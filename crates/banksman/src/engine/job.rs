@@ -242,7 +242,7 @@ impl<'a> JobSpecs<'a> {
         let does = stored.state().does.as_ref();
         let work = if let Some(does) = does.filter(|does| does.activity == Activity::Merge) {
             let commit = stored.text(Field::PrHead).map(str::to_owned);
-            if does.only_looks() {
+            if does.only_checks() {
                 JobWork::FindMerge { commit }
             } else {
                 JobWork::Merge { checks, message: commit_message(&stored.task), commit }

@@ -171,8 +171,8 @@ fn children_at_work(
 /// What is merged into the base, and which machine does it.
 fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, NextStep), OpsError> {
     let work = stored.local_branch().unwrap_or("its work");
-    let only_looks = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
-    let what = if only_looks {
+    let only_checks = stored.state().does.as_ref().is_some_and(StateActivity::only_checks);
+    let what = if only_checks {
         format!("it is found out whether {work} is in its base")
     } else {
         format!("{work} goes into its base")

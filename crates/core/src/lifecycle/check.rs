@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::contract::Field;
 use super::expr::{Expr, Type, Value};
-use super::names::{Names, NamesFor, Stands};
+use super::names::{ExprScope, Names, NamesFor};
 use super::problem::{Problem, Problems, suggestion};
 use super::source::{LifecycleSource, RequirementSource};
 use super::{
@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
         for role in declared {
             let id = self.role_named(role);
             if !transitions.iter().any(|row| row.roles.iter().any(|by| Some(*by) == id)) {
-                let message = format!("the role `{}` may make no move at all", role.value);
+                let message = format!("no transition names the role `{}`", role.value);
                 self.problem(role, message, "name it in some `by`, or remove it from `roles`");
             }
         }
@@ -140,11 +140,8 @@ impl<'a> Checker<'a> {
     pub(super) fn word(&mut self, name: &Name, what: &str) {
         if !is_word(&name.value) {
             let message = format!("`{}` cannot be {what}", clip(&name.value));
-            self.problem(
-                name,
-                message,
-                "use letters, digits, `_` and `-`, beginning with a letter",
-            );
+            let help = "use letters, digits, `_` and `-`, beginning with a letter";
+            self.problem(name, message, help);
         }
     }
 
@@ -152,7 +149,7 @@ impl<'a> Checker<'a> {
         &mut self,
         source: &Spanned<RequirementSource>,
         state: &str,
-        stands: Stands,
+        scope: ExprScope,
     ) -> Option<Requirement> {
         let (field, that, message) = match &source.value {
             RequirementSource::Text(name) => (yaml::at(source, name), None, None),
@@ -161,9 +158,9 @@ impl<'a> Checker<'a> {
             }
         };
         let path: Vec<String> = field.value.split('.').map(str::to_owned).collect();
-        let known = self.expression(&field, stands)?;
+        let known = self.expression(&field, scope)?;
         let that = match that {
-            Some(that) => self.guard(that, stands)?,
+            Some(that) => self.guard(that, scope)?,
             None if known.1 == Type::Flag => known.0,
             None => Expr::is_set(path),
         };
@@ -173,8 +170,8 @@ impl<'a> Checker<'a> {
     }
 
     /// An expression that is true or false.
-    pub(super) fn guard(&mut self, text: &Name, stands: Stands) -> Option<Expr> {
-        let (expr, kind) = self.expression(text, stands)?;
+    pub(super) fn guard(&mut self, text: &Name, scope: ExprScope) -> Option<Expr> {
+        let (expr, kind) = self.expression(text, scope)?;
         if kind == Type::Flag {
             return Some(expr);
         }
@@ -183,8 +180,8 @@ impl<'a> Checker<'a> {
         None
     }
 
-    fn expression(&mut self, text: &Name, stands: Stands) -> Option<(Expr, Type)> {
-        match Expr::check(&text.value, &NamesFor { names: &self.names, stands }) {
+    fn expression(&mut self, text: &Name, scope: ExprScope) -> Option<(Expr, Type)> {
+        match Expr::check(&text.value, &NamesFor { names: &self.names, scope }) {
             Ok(checked) => Some(checked),
             Err(error) => {
                 let (line, column) = place(text);
@@ -220,7 +217,7 @@ impl<'a> Checker<'a> {
         let mut computed = BTreeMap::new();
         for (name, text) in &entries.0 {
             let declared = self.field(name);
-            let Some((expr, kind)) = self.expression(text, Stands::OnTheMove) else {
+            let Some((expr, kind)) = self.expression(text, ExprScope::Transition) else {
                 continue;
             };
             if let Some(declared) = declared
@@ -255,9 +252,7 @@ impl<'a> Checker<'a> {
                 None => match text.value.parse::<Span>() {
                     Ok(span) if span.0 > 0 => return Some(span),
                     Ok(_) => ("a timeout cannot be zero".to_owned(), "write a time such as 30s"),
-                    Err(error) => {
-                        (error.to_string(), "the name of a setting that holds one will do, too")
-                    }
+                    Err(error) => (error.to_string(), "or write the name of a duration setting"),
                 },
             };
         self.problem(text, message, help);

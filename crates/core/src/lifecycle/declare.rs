@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::check::{Checker, Overrides, is_word};
-use super::contract;
+use super::contract::Field;
 use super::expr::{Expr, Type, Value};
-use super::names::{Stands, reserved};
+use super::names::{ExprScope, reserved};
 use super::problem::{Problem, suggestion};
 use super::source::{CounterSource, DoesSource, StateSource};
 use super::{
     Activity, Counter, CounterOverflow, FieldDecl, FieldUpdates, FieldWriters, Outcome, Reminders,
-    Route, Setting, SettingDecl, State, StateActivity, StateKind,
+    Route, Setting, SettingDecl, State, StateActivity, StateKind, split_group,
 };
 use crate::failure::Deliverable;
 use crate::limits;
@@ -27,13 +27,8 @@ const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
 pub(super) const ANYONE: &str = "anyone";
 
 /// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
-const STANDARD_FIELDS: [(contract::Field, Type); 5] = [
-    (contract::Field::TargetArea, Type::Text),
-    (contract::Field::Touches, Type::List),
-    (contract::Field::AllowedPaths, Type::List),
-    (contract::Field::DeniedPaths, Type::List),
-    (contract::Field::Verify, Type::List),
-];
+const STANDARD_FIELDS: [Field; 5] =
+    [Field::TargetArea, Field::Touches, Field::AllowedPaths, Field::DeniedPaths, Field::Verify];
 
 impl Checker<'_> {
     pub(super) fn declare_roles(&mut self, roles: &[Name]) {
@@ -71,9 +66,8 @@ impl Checker<'_> {
             let given = overrides.get(&name.value).unwrap_or(&declared);
             if std::mem::discriminant(given) != std::mem::discriminant(&declared) {
                 let name = &name.value;
-                let message = format!(
-                    "the configuration sets `{name}` to {given:?}, which is of another type"
-                );
+                let message =
+                    format!("the configuration sets `{name}` to {given}, which is of another type");
                 self.problem(value, message, "give it a value like the one here");
             }
             let setting = SettingDecl { value: given.clone(), line: place(name).0 };
@@ -116,16 +110,12 @@ impl Checker<'_> {
                     }
                 }
                 let is_computed = self.is_said(declared, attributes.get(COMPUTED), COMPUTED);
-                let by = match attributes.get(BY) {
-                    Some(_) if is_computed => {
-                        let message = format!("`{}` is computed, so no role gives it", name.value);
-                        self.problem(declared, message, "remove `by`, or remove `computed`");
-                        FieldWriters::Computed
-                    }
-                    None if is_computed => FieldWriters::Computed,
-                    Some(by) => self.writers(declared, by),
-                    None => nobody,
-                };
+                let by = attributes.get(BY).map(|by| self.writers(declared, by));
+                if is_computed && by.is_some() {
+                    let message = format!("`{}` is computed, so no role gives it", name.value);
+                    self.problem(declared, message, "remove `by`, or remove `computed`");
+                }
+                let by = if is_computed { FieldWriters::Computed } else { by.unwrap_or(nobody) };
                 (kind, by, self.is_said(declared, attributes.get(NOT_BLANK), NOT_BLANK))
             }
             kind => (kind, nobody, false),
@@ -172,8 +162,8 @@ impl Checker<'_> {
     /// Fields that every task may have. A lifecycle that declares one of that name itself keeps its
     /// own.
     pub(super) fn standard_fields(&mut self) {
-        for (field, kind) in STANDARD_FIELDS {
-            let (name, names) = (field.name(), &mut self.names);
+        for field in STANDARD_FIELDS {
+            let (name, kind, names) = (field.name(), field.shape().kind(), &mut self.names);
             let taken =
                 names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
@@ -245,7 +235,7 @@ impl Checker<'_> {
         if let (Some(when), None) = (when, &source.does) {
             self.problem(when, "`when` without `does`", "remove it, or say what the state does");
         }
-        let when = when.and_then(|when| self.guard(when, Stands::OnTheTask));
+        let when = when.and_then(|when| self.guard(when, ExprScope::Task));
         let does = source.does.as_ref().map(|does| self.does(does, &does.value, when));
         if source.kind.is_none() {
             let message = format!("the state `{}` has no kind", clip(&name.value));
@@ -255,11 +245,11 @@ impl Checker<'_> {
             .requires
             .iter()
             .flatten()
-            .filter_map(|source| self.requirement(source, &name.value, Stands::OnTheTask))
+            .filter_map(|source| self.requirement(source, &name.value, ExprScope::Task))
             .collect();
         let remind = source.remind.as_ref().map(|remind| Reminders {
             after: remind.after.iter().filter_map(|time| self.span(time)).collect(),
-            when: remind.when.as_ref().and_then(|when| self.guard(when, Stands::OnTheTask)),
+            when: remind.when.as_ref().and_then(|when| self.guard(when, ExprScope::Task)),
         });
         State {
             name: name.value.clone(),
@@ -307,7 +297,7 @@ impl Checker<'_> {
             produces: source.produces.unwrap_or(Deliverable::Change),
             asks: source.asks.clone(),
             offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
-            until: source.until.as_ref().and_then(|until| self.guard(until, Stands::OnTheMove)),
+            until: source.until.as_ref().and_then(|until| self.guard(until, ExprScope::Transition)),
             when,
             outcomes,
             otherwise,
@@ -327,7 +317,7 @@ impl Checker<'_> {
         for (name, route) in &source.outcomes.0 {
             if route.value == "again" && source.activity == Activity::Panel {
                 let help = "write a trigger that leads to another state";
-                self.problem(route, "a panel that is over says the same again", help);
+                self.problem(route, "a panel cannot be repeated with `again`", help);
             }
             let to = match route.value.as_str() {
                 "again" => Route::Again,
@@ -385,23 +375,13 @@ impl Checker<'_> {
             }
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
-        match number {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the range is checked here"
-            )]
-            Some(number)
-                if number >= 1.0 && number <= f64::from(u32::MAX) && number.fract() == 0.0 =>
-            {
-                Some(number as u32)
-            }
-            Some(_) | None => {
-                let message = "a limit is a whole number from 1 on, or a setting that is one";
-                self.problem(limit, message, "write `limit: 3`");
-                None
-            }
+        let whole = number.and_then(|number| number.to_string().parse().ok());
+        let found = whole.filter(|limit| *limit > 0);
+        if found.is_none() {
+            let message = "a limit is a whole number from 1 on, or a setting that is one";
+            self.problem(limit, message, "write `limit: 3`");
         }
+        found
     }
 }
 
@@ -424,12 +404,5 @@ fn field_type(declared: &Value, depth: usize) -> Result<Type, String> {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             Err("this is not a type".to_owned())
         }
-    }
-}
-
-fn split_group(name: &str) -> (&str, Option<&str>) {
-    match name.split_once('(') {
-        Some((outer, rest)) => (outer, Some(rest.strip_suffix(')').unwrap_or("?"))),
-        None => (name, None),
     }
 }

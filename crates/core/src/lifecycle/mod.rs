@@ -22,6 +22,7 @@ mod rows;
 mod source;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ use crate::time::Span;
 pub use source::compose;
 
 use contract::{AgentRole, Purpose};
-use expr::{Expr, ResolvedName, Type};
+use expr::{Expr, ResolvedName, Type, number_value};
 
 /// Index of a state in its lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,7 +204,7 @@ pub struct StateActivity {
 impl StateActivity {
     /// Whether its `merge` only checks whether the work is in its base: it has a transition for
     /// work that is not.
-    pub fn only_looks(&self) -> bool {
+    pub fn only_checks(&self) -> bool {
         self.outcomes.contains_key(&Outcome::NotMerged)
     }
 }
@@ -361,7 +362,26 @@ pub enum Setting {
     Time(Span),
 }
 
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_json() {
+            Value::String(text) => f.write_str(&text),
+            other => other.fmt(f),
+        }
+    }
+}
+
 impl Setting {
+    /// Its value as JSON; a duration as it is written.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Number(number) => number_value(*number),
+            Self::Flag(flag) => Value::from(*flag),
+            Self::Text(text) => Value::from(text.as_str()),
+            Self::Time(span) => Value::from(span.to_string()),
+        }
+    }
+
     fn type_name(&self) -> &'static str {
         match self {
             Self::Number(_) => "number",
@@ -424,31 +444,31 @@ pub enum FieldWriters {
     Computed,
 }
 
+impl FieldWriters {
+    /// The roles that are listed.
+    pub fn roles(&self) -> &[RoleId] {
+        match self {
+            Self::Roles(roles) => roles,
+            Self::Anyone | Self::Computed => &[],
+        }
+    }
+}
+
 impl FieldDecl {
     pub fn may_be_given_by(&self, role: RoleId) -> bool {
-        let listed = match &self.by {
-            FieldWriters::Anyone => true,
-            FieldWriters::Roles(roles) => roles.contains(&role),
-            FieldWriters::Computed => false,
-        };
-        role == RoleId::SYSTEM || listed
+        let is_open = role == RoleId::SYSTEM || self.by == FieldWriters::Anyone;
+        is_open || self.by.roles().contains(&role)
     }
 
     /// Whether a role other than the system may set it.
     pub fn is_given(&self) -> bool {
-        match &self.by {
-            FieldWriters::Anyone => true,
-            FieldWriters::Roles(roles) => !roles.is_empty(),
-            FieldWriters::Computed => false,
-        }
+        self.by == FieldWriters::Anyone || !self.by.roles().is_empty()
     }
 
     /// Whether only fields that people and agents give with a move change it.
     pub fn is_given_by_callers(&self) -> bool {
-        match &self.by {
-            FieldWriters::Anyone | FieldWriters::Computed => false,
-            FieldWriters::Roles(roles) => !roles.is_empty() && !roles.contains(&RoleId::SYSTEM),
-        }
+        let roles = self.by.roles();
+        !roles.is_empty() && !roles.contains(&RoleId::SYSTEM)
     }
 
     /// Whether the field may have a value. The message does not name the field.
@@ -489,15 +509,12 @@ impl Lifecycle {
 
     /// Finds a state by its name, or by the inner name of a group when only one state has it.
     pub fn find_state(&self, name: &str) -> Option<StateId> {
-        let exact = self.states.iter().position(|state| state.name == name);
-        exact.or_else(|| self.find_inner(name)).map(state_id)
-    }
-
-    fn find_inner(&self, name: &str) -> Option<usize> {
-        let mut matching = (0..self.states.len())
-            .filter(|index| inner_name(&self.states[*index].name) == Some(name));
-        let first = matching.next()?;
-        matching.next().is_none().then_some(first)
+        let find = |fits: &dyn Fn(&str) -> bool| {
+            let states = self.states.iter().enumerate();
+            let mut found = states.filter(|(_, state)| fits(&state.name)).map(|(index, _)| index);
+            found.next().filter(|_| found.next().is_none()).map(state_id)
+        };
+        find(&|known| known == name).or_else(|| find(&|known| split_group(known).1 == Some(name)))
     }
 
     pub fn find_role(&self, name: &str) -> Option<RoleId> {
@@ -532,7 +549,10 @@ pub(crate) fn state_id(index: usize) -> StateId {
     StateId(u16::try_from(index).expect("the check bounds the number of states"))
 }
 
-/// `quota_wait` of `blocked(quota_wait)`.
-fn inner_name(name: &str) -> Option<&str> {
-    name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'))
+/// `blocked` and `quota_wait` of `blocked(quota_wait)`.
+fn split_group(name: &str) -> (&str, Option<&str>) {
+    match name.split_once('(') {
+        Some((outer, rest)) => (outer, Some(rest.strip_suffix(')').unwrap_or("?"))),
+        None => (name, None),
+    }
 }

@@ -14,20 +14,20 @@ pub(super) struct Names {
     pub(super) settings: BTreeMap<String, SettingDecl>,
 }
 
-/// Where an expression is, which decides whether it may use the move or only the task.
+/// What an expression may use: only the task, or the transition as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stands {
-    OnTheTask,
-    OnTheMove,
+pub(super) enum ExprScope {
+    Task,
+    Transition,
 }
 
 pub(super) struct NamesFor<'a> {
     pub(super) names: &'a Names,
-    pub(super) stands: Stands,
+    pub(super) scope: ExprScope,
 }
 
 const OF_THE_TASK: [&str; 4] = ["title", "tags", "priority", "spent"];
-const OF_THE_MOVE: [&str; 4] = ["actor", "now", "outcome", "detail"];
+const OF_THE_TRANSITION: [&str; 4] = ["actor", "now", "outcome", "detail"];
 
 /// Attributes of every task; the history keeps them beside its fields.
 const ATTRIBUTES: [&str; 9] =
@@ -37,15 +37,17 @@ const WORDS: [&str; 11] =
 
 /// The words that a field, counter or setting may not take.
 pub(super) fn reserved(name: &str) -> bool {
-    [&OF_THE_TASK[..], &OF_THE_MOVE, &ATTRIBUTES, &WORDS].iter().any(|words| words.contains(&name))
+    [&OF_THE_TASK[..], &OF_THE_TRANSITION, &ATTRIBUTES, &WORDS]
+        .iter()
+        .any(|words| words.contains(&name))
 }
 
 impl NameScope for NamesFor<'_> {
     fn resolve(&self, path: &[&str]) -> Result<(ResolvedName, Type), String> {
         let (first, rest) = path.split_first().ok_or("a name is missing")?;
-        if OF_THE_MOVE.contains(first) && self.stands == Stands::OnTheTask {
+        if OF_THE_TRANSITION.contains(first) && self.scope == ExprScope::Task {
             return Err(format!(
-                "`{first}` speaks of a move, but a state's requirements must stay true; put it into the `guards` of the transition"
+                "`{first}` is only known during a transition, but a state's requirements must stay true; put it into the `guards` of the transition"
             ));
         }
         match (*first, rest) {
@@ -130,13 +132,9 @@ fn member_type(field: &str, kind: &Type, rest: &[&str]) -> Result<Type, String> 
 
 fn constant(setting: &Setting) -> (ResolvedName, Type) {
     let (value, kind) = match setting {
-        #[expect(clippy::cast_possible_truncation, reason = "only whole numbers in range get here")]
-        Setting::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            (Value::from(*number as i64), Type::Number)
-        }
-        Setting::Number(number) => (Value::from(*number), Type::Number),
-        Setting::Flag(flag) => (Value::from(*flag), Type::Flag),
-        Setting::Text(text) => (Value::from(text.as_str()), Type::Text),
+        Setting::Number(_) => (setting.to_json(), Type::Number),
+        Setting::Flag(_) => (setting.to_json(), Type::Flag),
+        Setting::Text(_) => (setting.to_json(), Type::Text),
         Setting::Time(span) => (Value::from(span.0), Type::Span),
     };
     (ResolvedName::Constant(value), kind)

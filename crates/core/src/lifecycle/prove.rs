@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Trigger;
 use super::problem::Problem;
 use super::{
-    Activity, FieldWriters, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind,
-    Transition, TransitionTarget, state_id,
+    Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
+    TransitionTarget, state_id,
 };
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -156,7 +156,7 @@ impl Proof<'_> {
                 let line = row.map_or(state.line, |row| row.line);
                 let message =
                     format!("`{}` is {}, so nothing may lead out of it", state.name, state.kind);
-                found.push(Problem::in_line(line, message, "what others rely on as finished must stay so; use the kind `waiting` for what may go on, or `provisional: true` for a child that its parent may send back"));
+                found.push(Problem::in_line(line, message, "other tasks depend on a finished task; use the kind `waiting` for what may go on, or `provisional: true` for a child that its parent may send back"));
             }
         }
     }
@@ -190,10 +190,10 @@ impl Proof<'_> {
                 .lifecycle
                 .exits(id)
                 .any(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN));
-            let (sound, help) = match state.kind {
-                StateKind::Queued => (true, ""),
+            let (is_sound, nor, help) = match state.kind {
+                StateKind::Queued | StateKind::Done | StateKind::Cancelled => continue,
                 StateKind::Working => {
-                    (timed, "add `timeouts: [{ after: 24h, since: progress, to: … }]`")
+                    (timed, "", "add `timeouts: [{ after: 24h, since: progress, to: … }]`")
                 }
                 StateKind::Reviewing
                 | StateKind::Waiting
@@ -201,13 +201,11 @@ impl Proof<'_> {
                 | StateKind::Parked
                 | StateKind::Failed => (
                     timed || person,
+                    " and no person to wait for",
                     "add `timeouts: [{ after: 7d, to: … }]`, or a transition `by: [human]`",
                 ),
-                StateKind::Done | StateKind::Cancelled => (true, ""),
             };
-            if !sound {
-                let is_working = state.kind == StateKind::Working;
-                let nor = if is_working { "" } else { " and no person to wait for" };
+            if !is_sound {
                 let message =
                     format!("a task can stay in `{}` for ever: no timeout{nor}", state.name);
                 found.push(Problem::in_line(state.line, message, help));
@@ -333,10 +331,7 @@ impl Proof<'_> {
 
     fn roles_are_named_once(&self, found: &mut Vec<Problem>) {
         let rows = self.lifecycle.transitions.iter().map(|row| (row.line, row.roles.as_slice()));
-        let fields = self.lifecycle.fields.values().filter_map(|field| match &field.by {
-            FieldWriters::Roles(roles) => Some((field.line, roles.as_slice())),
-            FieldWriters::Anyone | FieldWriters::Computed => None,
-        });
+        let fields = self.lifecycle.fields.values().map(|field| (field.line, field.by.roles()));
         for (line, roles) in rows.chain(fields) {
             let mut named = BTreeSet::new();
             for role in roles.iter().filter(|role| !named.insert(**role)) {
@@ -380,7 +375,7 @@ impl Proof<'_> {
 pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
     let repeats = does.outcomes.values().any(|route| *route == Route::Again);
     let exhausted = repeats.then_some(super::Outcome::Exhausted);
-    let looked = does.only_looks().then_some(super::Outcome::NotMerged);
+    let looked = does.only_checks().then_some(super::Outcome::NotMerged);
     let known = does.activity.outcomes().iter().copied().chain(exhausted).chain(looked);
     known.filter_map(|outcome| match does.outcomes.get(&outcome) {
         Some(Route::Again) => None,

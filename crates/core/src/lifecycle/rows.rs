@@ -1,7 +1,7 @@
 //! Lists the transitions: one for each state that one starts from, and one for each timeout.
 
 use super::check::Checker;
-use super::names::Stands;
+use super::names::ExprScope;
 use super::problem::suggestion;
 use super::source::{LifecycleSource, TimeoutSource, TransitionSource};
 use super::{
@@ -56,11 +56,8 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         checker.problem(at, "nobody may take this transition", "name the roles: `by: [human]`");
     }
     let roles = source.by.iter().filter_map(|role| checker.role_named(role)).collect::<Vec<_>>();
-    let guards = source
-        .guards
-        .iter()
-        .filter_map(|guard| checker.requirement(guard, &goal, Stands::OnTheMove))
-        .collect();
+    let mut guard = |guard| checker.requirement(guard, &goal, ExprScope::Transition);
+    let guards = source.guards.iter().filter_map(&mut guard).collect();
     if !source.reset.is_empty() && !roles.iter().all(|role| *role == RoleId::HUMAN) {
         let help = "write `by: [human]` on this transition";
         checker.problem(&source.reset[0], "only a person may reset a counter", help);
@@ -78,17 +75,8 @@ fn row(checker: &mut Checker<'_>, at: &Spanned<TransitionSource>) -> Option<Tran
         reset: source.reset.iter().filter_map(|name| checker.counter_named(name)).collect(),
         keeps,
     };
-    let trigger = source.on.value.clone();
-    Some(Transition {
-        from: StateId(0),
-        to,
-        trigger,
-        roles,
-        guards,
-        changes,
-        timeout: None,
-        line: place(at).0,
-    })
+    let (trigger, line) = (source.on.value.clone(), place(at).0);
+    Some(Transition { from: StateId(0), to, trigger, roles, guards, changes, timeout: None, line })
 }
 
 fn timeout_row(
@@ -166,15 +154,8 @@ fn any(at: &Spanned<TransitionSource>, source: &LifecycleSource, states: &[State
             OneOrMany::Many(list) => list.iter().any(|from| from.value == name),
         })
     };
-    let open = |state: &State| match state.kind {
-        StateKind::Done | StateKind::Cancelled => false,
-        StateKind::Failed => named(&state.name),
-        StateKind::Queued
-        | StateKind::Working
-        | StateKind::Reviewing
-        | StateKind::Waiting
-        | StateKind::Blocked
-        | StateKind::Parked => true,
+    let open = |state: &State| {
+        !state.kind.may_end() || state.kind == StateKind::Failed && named(&state.name)
     };
     let indexed = states.iter().enumerate();
     indexed

@@ -11,8 +11,8 @@ use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldDecl, FieldUpdates, FieldWriters, Lifecycle, Requirement,
-    RoleId, State, StateId, StateKind, Transition, TransitionTarget,
+    CounterId, CounterOverflow, FieldDecl, FieldUpdates, Lifecycle, Requirement, RoleId, State,
+    StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 use crate::time::Instant;
@@ -166,11 +166,7 @@ pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
 
 /// The roles that may set a field.
 fn writers(lifecycle: &Lifecycle, field: &FieldDecl) -> String {
-    let roles: &[RoleId] = match &field.by {
-        FieldWriters::Anyone | FieldWriters::Computed => &[],
-        FieldWriters::Roles(roles) => roles,
-    };
-    let others = roles.iter().filter(|role| **role != RoleId::SYSTEM);
+    let others = field.by.roles().iter().filter(|role| **role != RoleId::SYSTEM);
     let names = others.chain([&RoleId::SYSTEM]).map(|role| lifecycle.role_name(*role));
     names.collect::<Vec<_>>().join(", ")
 }

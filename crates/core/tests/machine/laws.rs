@@ -385,7 +385,7 @@ fn reports(meeting: &Meeting<'_>) -> Verdict {
     let reporting = does.is_some_and(|does| {
         let known = does.activity.outcomes().contains(&report.outcome)
             || report.outcome == Outcome::Exhausted
-            || (report.outcome == Outcome::NotMerged && does.only_looks());
+            || (report.outcome == Outcome::NotMerged && does.only_checks());
         does.activity != Activity::Agent && known
     });
     ensure(reporting, || format!("nothing here ends with {}", report.outcome))?;

@@ -441,7 +441,7 @@ fn carried(world: &World, epoch: Epoch) -> Option<i64> {
 fn outcome_here(world: &World, nth: u8) -> Outcome {
     let does = world.lifecycle.state(world.task.state).does.as_ref();
     let here = does.map_or(&[][..], |does| does.activity.outcomes());
-    let looks = does.filter(|does| does.only_looks()).map(|_| Outcome::NotMerged);
+    let looks = does.filter(|does| does.only_checks()).map(|_| Outcome::NotMerged);
     let here: Vec<Outcome> =
         here.iter().copied().chain([Outcome::Exhausted]).chain(looks).collect();
     nth_of(&here, nth).copied().unwrap_or(Outcome::Exhausted)

@@ -3,7 +3,7 @@
 use banksman_core::lifecycle::{Counter, Lifecycle, Since, State, Transition};
 use clap::Args;
 
-use crate::api::lifecycle::{Lifecycle as LifecycleDocument, SettingValue};
+use crate::api::lifecycle::Lifecycle as LifecycleDocument;
 use crate::cli::output::{cells, sanitize, section};
 use crate::cli::symbols::state_cell;
 use crate::cli::{Context, Exit, Result};
@@ -94,6 +94,6 @@ fn fields(lifecycle: &Lifecycle) -> String {
 
 fn settings(lifecycle: &Lifecycle) -> String {
     let settings = lifecycle.settings.iter();
-    let rows = settings.map(|(name, setting)| cells([name, &SettingValue::from(&setting.value)]));
+    let rows = settings.map(|(name, setting)| cells([name, &setting.value]));
     section(["SETTING", "VALUE"], rows)
 }

@@ -86,7 +86,7 @@ pub(super) fn person_takes_back(
     stored: &Stored,
     now: Instant,
 ) -> Result<Option<String>, StoreError> {
-    let is_looking = stored.state().does.as_ref().is_some_and(StateActivity::only_looks);
+    let is_looking = stored.state().does.as_ref().is_some_and(StateActivity::only_checks);
     let mut exits = stored.lifecycle.exits(stored.task.state);
     if is_looking || !exits.any(|row| row.trigger == TAKE_BACK) {
         return Ok(None);

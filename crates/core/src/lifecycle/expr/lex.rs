@@ -110,7 +110,7 @@ fn word(rest: &str, at: usize) -> Result<(Token, usize), ExprError> {
     while let Some(after) = rest[length..].strip_prefix('.') {
         let member = count_bytes(after, is_word_byte);
         if member == 0 || after.starts_with(|first: char| first.is_ascii_digit()) {
-            let message = "after the dot stands the name of a member: `workPlan.bullets`";
+            let message = "write the name of a member after the dot: `workPlan.bullets`";
             return Err(ExprError::new(at + length, message));
         }
         length += 1 + member;

@@ -22,6 +22,7 @@ pub use serde_json::Value;
 use super::CounterId;
 use parse::Operator;
 
+pub(super) use shape::number_value;
 pub use shape::{Type, is_present};
 pub use truth::KnownValues;
 
@@ -58,7 +59,7 @@ impl ExprError {
     }
 }
 
-/// What an expression may speak of.
+/// The names that an expression may use.
 pub trait NameScope {
     /// Resolves a dotted path. The message of an error is shown as it is, so it should say which
     /// names there are.
@@ -136,7 +137,7 @@ impl Expr {
         truth::truth(&self.root, known)
     }
 
-    /// Every name that it speaks of, as often as it does.
+    /// Every name that it uses, as often as it does.
     pub fn names(&self) -> impl Iterator<Item = &ResolvedName> {
         self.nodes().into_iter().filter_map(CheckedExpr::name)
     }

@@ -48,10 +48,12 @@ pub(super) enum Sign {
     Minus,
 }
 
+type Parsed = Result<Syntax, ExprError>;
+
 /// Words that are not names.
 const KEYWORDS: [&str; 7] = ["or", "and", "not", "in", "true", "false", "null"];
 
-pub(super) fn parse(text: &str) -> Result<Syntax, ExprError> {
+pub(super) fn parse(text: &str) -> Parsed {
     let tokens = lex::tokens(text)?;
     let mut parser = Parser { tokens: &tokens, end: text.len(), next: 0, depth: 0 };
     let syntax = parser.disjunction()?;
@@ -70,20 +72,20 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn disjunction(&mut self) -> Result<Syntax, ExprError> {
+    fn disjunction(&mut self) -> Parsed {
         self.chain("or", Self::conjunction, Form::Or)
     }
 
-    fn conjunction(&mut self) -> Result<Syntax, ExprError> {
+    fn conjunction(&mut self) -> Parsed {
         self.chain("and", Self::negation, Form::And)
     }
 
     fn chain(
         &mut self,
         word: &str,
-        part: fn(&mut Self) -> Result<Syntax, ExprError>,
+        part: fn(&mut Self) -> Parsed,
         form: fn(Vec<Syntax>) -> Form,
-    ) -> Result<Syntax, ExprError> {
+    ) -> Parsed {
         let first = part(self)?;
         if !self.at_word(word) {
             return Ok(first);
@@ -96,7 +98,7 @@ impl<'a> Parser<'a> {
         Ok(Syntax { offset, form: form(parts) })
     }
 
-    fn negation(&mut self) -> Result<Syntax, ExprError> {
+    fn negation(&mut self) -> Parsed {
         let offset = self.offset();
         if !self.take_word("not") {
             return self.comparison();
@@ -105,7 +107,7 @@ impl<'a> Parser<'a> {
         Ok(Syntax { offset, form: Form::Not(Box::new(inner)) })
     }
 
-    fn comparison(&mut self) -> Result<Syntax, ExprError> {
+    fn comparison(&mut self) -> Parsed {
         let left = self.sum()?;
         let Some(operator) = self.take_operator() else {
             return Ok(left);
@@ -121,7 +123,7 @@ impl<'a> Parser<'a> {
         Ok(Syntax { offset, form })
     }
 
-    fn sum(&mut self) -> Result<Syntax, ExprError> {
+    fn sum(&mut self) -> Parsed {
         let first = self.value()?;
         let mut rest = Vec::new();
         while let Some(sign) = self.take_sign() {
@@ -133,10 +135,10 @@ impl<'a> Parser<'a> {
         Ok(Syntax { offset: first.offset, form: Form::Sum { first: Box::new(first), rest } })
     }
 
-    fn value(&mut self) -> Result<Syntax, ExprError> {
+    fn value(&mut self) -> Parsed {
         let offset = self.offset();
         let Some(token) = self.peek() else {
-            return Err(ExprError::new(offset, "a value is missing at the end"));
+            return self.refuse("a value is missing at the end");
         };
         let form = match token {
             Token::Text(text) => self.literal(Value::String(text.clone())),
@@ -149,8 +151,7 @@ impl<'a> Parser<'a> {
             }
             Token::Symbol("-") => self.negative_number()?,
             Token::Symbol(other) => {
-                let message = format!("a value is missing before `{other}`");
-                return Err(ExprError::new(offset, message));
+                return self.refuse(format!("a value is missing before `{other}`"));
             }
         };
         Ok(Syntax { offset, form })
@@ -162,18 +163,13 @@ impl<'a> Parser<'a> {
     }
 
     fn word(&mut self, word: &str) -> Result<Form, ExprError> {
-        let offset = self.offset();
         match word {
             "true" => return Ok(self.literal(Value::Bool(true))),
             "false" => return Ok(self.literal(Value::Bool(false))),
             "null" => return Ok(self.literal(Value::Null)),
-            "not" => {
-                let message = "put what follows `not` in parentheses: `x == (not y)`";
-                return Err(ExprError::new(offset, message));
-            }
+            "not" => return self.refuse("put what follows `not` in parentheses: `x == (not y)`"),
             keyword if KEYWORDS.contains(&keyword) => {
-                let message = format!("a value is missing before `{keyword}`");
-                return Err(ExprError::new(offset, message));
+                return self.refuse(format!("a value is missing before `{keyword}`"));
             }
             _name => self.next += 1,
         }
@@ -184,12 +180,12 @@ impl<'a> Parser<'a> {
         Ok(Form::Path(word.to_owned()))
     }
 
-    fn parenthesised(&mut self) -> Result<Syntax, ExprError> {
+    fn parenthesised(&mut self) -> Parsed {
         let offset = self.offset();
         self.next += 1;
         let inner = self.nested(Self::disjunction)?;
         if !self.take_symbol(")") {
-            return Err(ExprError::new(self.offset(), "`)` is missing here"));
+            return self.refuse("`)` is missing here");
         }
         Ok(Syntax { offset, form: inner.form })
     }
@@ -199,8 +195,7 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         while !self.take_symbol(close) {
             if !items.is_empty() && !self.take_symbol(",") {
-                let message = format!("`,` or `{close}` is missing here");
-                return Err(ExprError::new(self.offset(), message));
+                return self.refuse(format!("`,` or `{close}` is missing here"));
             }
             items.push(self.nested(Self::disjunction)?);
         }
@@ -213,24 +208,25 @@ impl<'a> Parser<'a> {
         if let Some(Token::Number(number)) = self.peek() {
             return Ok(self.literal(number_value(-number)));
         }
-        let message = "a minus stands between two numbers or before a literal one; write `0 - x`";
+        let message = "use a minus only between two numbers or before a literal one; write `0 - x`";
         Err(ExprError::new(offset, message))
     }
 
-    fn nested(
-        &mut self,
-        part: fn(&mut Self) -> Result<Syntax, ExprError>,
-    ) -> Result<Syntax, ExprError> {
+    fn nested(&mut self, part: fn(&mut Self) -> Parsed) -> Parsed {
         if self.depth == MAX_DEPTH {
-            let message = format!(
+            return self.refuse(format!(
                 "an expression nests at most {MAX_DEPTH} deep; split it into several requirements"
-            );
-            return Err(ExprError::new(self.offset(), message));
+            ));
         }
         self.depth += 1;
         let result = part(self);
         self.depth -= 1;
         result
+    }
+
+    /// Refuses the next token.
+    fn refuse<T>(&self, message: impl Into<String>) -> Result<T, ExprError> {
+        Err(ExprError::new(self.offset(), message))
     }
 
     fn peek(&self) -> Option<&'a Token> {

@@ -118,7 +118,7 @@ pub fn is_present(value: &Value) -> bool {
 }
 
 /// An `f64` as a JSON number: an integer if it is one, null if JSON has no such number.
-pub(super) fn number_value(number: f64) -> Value {
+pub(in crate::lifecycle) fn number_value(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() <= MAX_EXACT {
         // A whole number in the exact range fits an i64.
         return Value::from(number as i64);

@@ -12,13 +12,13 @@ use super::shape::shortened;
 use super::{Additive, CheckedExpr, ExprError, NameScope, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
+/// An expression and its type, or why it has none.
+type Checked<T = (CheckedExpr, Type)> = Result<T, ExprError>;
+
 /// Records with different members are one type here.
 const RECORD: Type = Type::Record(BTreeMap::new());
 
-pub(super) fn check(
-    syntax: &Syntax,
-    scope: &dyn NameScope,
-) -> Result<(CheckedExpr, Type), ExprError> {
+pub(super) fn check(syntax: &Syntax, scope: &dyn NameScope) -> Checked {
     let offset = syntax.offset;
     match &syntax.form {
         Form::Literal(value) => Ok((CheckedExpr::Literal(value.clone()), literal_type(value))),
@@ -51,36 +51,24 @@ fn literal_type(value: &Value) -> Type {
     }
 }
 
-fn name(
-    path: &str,
-    offset: usize,
-    scope: &dyn NameScope,
-) -> Result<(CheckedExpr, Type), ExprError> {
+fn name(path: &str, offset: usize, scope: &dyn NameScope) -> Checked {
     let parts: Vec<&str> = path.split('.').collect();
-    match scope.resolve(&parts) {
-        Ok((name, value_type)) => Ok((CheckedExpr::Name(name), value_type)),
-        Err(message) => Err(ExprError::new(offset, message)),
-    }
+    let resolved = scope.resolve(&parts);
+    let (name, value_type) = resolved.map_err(|message| ExprError::new(offset, message))?;
+    Ok((CheckedExpr::Name(name), value_type))
 }
 
-fn flags(
-    parts: &[Syntax],
-    word: &str,
-    scope: &dyn NameScope,
-) -> Result<Vec<CheckedExpr>, ExprError> {
+fn flags(parts: &[Syntax], word: &str, scope: &dyn NameScope) -> Checked<Vec<CheckedExpr>> {
     parts.iter().map(|part| flag(part, word, scope)).collect()
 }
 
-fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Result<CheckedExpr, ExprError> {
-    let (node, value_type) = check(syntax, scope)?;
-    if matches!(value_type, Type::Flag | Type::Any) {
-        return Ok(node);
+fn flag(syntax: &Syntax, word: &str, scope: &dyn NameScope) -> Checked<CheckedExpr> {
+    let operand = Operand::check(syntax, scope)?;
+    if is_one_of(&operand, &[Type::Flag]) {
+        return Ok(operand.node);
     }
-    let message = format!(
-        "`{word}` wants something true or false, and this is {}; write `set(…)` or compare it",
-        value_type.describe()
-    );
-    Err(ExprError::new(syntax.offset, message))
+    let needs = format!("`{word}` needs something true or false");
+    operand.unfit(&needs, "; write `set(…)` or compare it")
 }
 
 /// An operand whose type is known.
@@ -91,7 +79,7 @@ struct Operand {
 }
 
 impl Operand {
-    fn check(syntax: &Syntax, scope: &dyn NameScope) -> Result<Self, ExprError> {
+    fn check(syntax: &Syntax, scope: &dyn NameScope) -> Checked<Self> {
         let (node, value_type) = check(syntax, scope)?;
         Ok(Self { offset: syntax.offset, node, value_type })
     }
@@ -125,8 +113,13 @@ impl Operand {
             || self.fixed_text().is_some_and(|text| text.parse::<Instant>().is_ok())
     }
 
-    fn refuse(&self, message: String) -> ExprError {
-        ExprError::new(self.offset, message)
+    fn refuse<T>(&self, message: String) -> Checked<T> {
+        Err(ExprError::new(self.offset, message))
+    }
+
+    /// Refuses a value of its type.
+    fn unfit<T>(&self, needs: &str, advice: &str) -> Checked<T> {
+        self.refuse(format!("{needs}, and this is {}{advice}", self.value_type.describe()))
     }
 }
 
@@ -135,7 +128,7 @@ fn comparison(
     left: &Syntax,
     right: &Syntax,
     scope: &dyn NameScope,
-) -> Result<CheckedExpr, ExprError> {
+) -> Checked<CheckedExpr> {
     let left = Operand::check(left, scope)?;
     let (same, right) = match operator {
         Operator::In => membership(&left, right, scope)?,
@@ -151,7 +144,7 @@ fn comparison(
 }
 
 /// How two operands are compared for equality, or why they can never be equal.
-fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
+fn sameness(left: &Operand, right: &Operand) -> Checked<Sameness> {
     check_word(left, right)?;
     check_word(right, left)?;
     let families = [left.family(), right.family()];
@@ -166,25 +159,25 @@ fn sameness(left: &Operand, right: &Operand) -> Result<Sameness, ExprError> {
         "; compare values of one type"
     };
     let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
-    Err(right.refuse(format!("this is {right_type} and can never equal {left_type}{advice}")))
+    right.refuse(format!("this is {right_type} and can never equal {left_type}{advice}"))
 }
 
 /// A constant text that is compared with a choice of words must be one of them.
-fn check_word(choice: &Operand, literal: &Operand) -> Result<(), ExprError> {
+fn check_word(choice: &Operand, literal: &Operand) -> Checked<()> {
     let (Type::OneOf(words), Some(text)) = (&choice.value_type, literal.fixed_text()) else {
         return Ok(());
     };
     if words.iter().any(|word| word == text) {
         return Ok(());
     }
-    Err(literal.refuse(format!("`{}` is not {}", shortened(text), choice.value_type.describe())))
+    literal.refuse(format!("`{}` is not {}", shortened(text), choice.value_type.describe()))
 }
 
 fn membership(
     left: &Operand,
     right: &Syntax,
     scope: &dyn NameScope,
-) -> Result<(Sameness, CheckedExpr), ExprError> {
+) -> Checked<(Sameness, CheckedExpr)> {
     let timed = left.family() == Type::Time;
     let same = if timed { Sameness::Instant } else { Sameness::Value };
     if let Form::List(items) = &right.form {
@@ -197,37 +190,26 @@ fn membership(
         return Ok((same, CheckedExpr::List(nodes)));
     }
     let right = Operand::check(right, scope)?;
-    if wants(&right, &[Type::List]) {
+    if is_one_of(&right, &[Type::List]) {
         return Ok((same, right.node));
     }
-    let found = right.value_type.describe();
-    Err(right
-        .refuse(format!("`in` wants a list on its right, such as ['a', 'b'], and this is {found}")))
+    right.unfit("`in` needs a list on its right, such as ['a', 'b']", "")
 }
 
 /// The right side of an order comparison: both are numbers, or both are times.
-fn ordered(
-    left: &Operand,
-    right: &Syntax,
-    scope: &dyn NameScope,
-) -> Result<CheckedExpr, ExprError> {
+fn ordered(left: &Operand, right: &Syntax, scope: &dyn NameScope) -> Checked<CheckedExpr> {
     let right = Operand::check(right, scope)?;
     for side in [left, &right] {
         if side.is_null() {
-            return Err(
-                side.refuse("nothing comes before or after null; write `set(…)`".to_owned())
-            );
+            return side.refuse("nothing comes before or after null; write `set(…)`".to_owned());
         }
-        if !wants(side, &[Type::Number, Type::Time]) && !side.fits_time() {
-            let found = side.value_type.describe();
+        if !is_one_of(side, &[Type::Number, Type::Time]) && !side.fits_time() {
             let advice = if side.family() == Type::Span {
                 "; write `now + …` to add it to a time"
             } else {
                 "; compare two numbers or two times"
             };
-            return Err(side.refuse(format!(
-                "only numbers and times have an order, and this is {found}{advice}"
-            )));
+            return side.unfit("only numbers and times have an order", advice);
         }
     }
     let one_is_any = left.family() == Type::Any || right.family() == Type::Any;
@@ -239,18 +221,14 @@ fn ordered(
         right.value_type.describe(),
         left.value_type.describe()
     );
-    Err(right.refuse(format!("{message}; compare two numbers or two times")))
+    right.refuse(format!("{message}; compare two numbers or two times"))
 }
 
-fn wants(operand: &Operand, families: &[Type]) -> bool {
+fn is_one_of(operand: &Operand, families: &[Type]) -> bool {
     operand.family() == Type::Any || families.contains(&operand.family())
 }
 
-fn sum(
-    first: &Syntax,
-    rest: &[(Sign, Syntax)],
-    scope: &dyn NameScope,
-) -> Result<(CheckedExpr, Type), ExprError> {
+fn sum(first: &Syntax, rest: &[(Sign, Syntax)], scope: &dyn NameScope) -> Checked {
     let first = Operand::check(first, scope)?;
     let mut parts = Vec::with_capacity(rest.len());
     let mut so_far = Operand {
@@ -270,13 +248,10 @@ fn sum(
     Ok((CheckedExpr::Sum { first: Box::new(first.node), rest: parts }, so_far.value_type))
 }
 
-fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
+fn plus(left: &Operand, right: &Operand) -> Checked<(Additive, Type)> {
     for side in [left, right] {
         if [Type::List, RECORD].contains(&side.family()) {
-            let found = side.value_type.describe();
-            return Err(side.refuse(format!(
-                "`+` adds numbers and joins text, and this is {found}; perhaps `count(…)`?"
-            )));
+            return side.unfit("`+` adds numbers and joins text", "; perhaps `count(…)`?");
         }
     }
     match (left.family(), right.family()) {
@@ -286,31 +261,23 @@ fn plus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> 
         (Type::Any, _) | (_, Type::Any) => Ok((Additive::AddOrJoin, Type::Any)),
         (_, _) => {
             let (left_type, right_type) = (left.value_type.describe(), right.value_type.describe());
-            Err(right.refuse(format!(
+            right.refuse(format!(
                 "`+` cannot add {left_type} and {right_type}; to join them as text begin with `'' + …`"
-            )))
+            ))
         }
     }
 }
 
-fn minus(left: &Operand, right: &Operand) -> Result<(Additive, Type), ExprError> {
+fn minus(left: &Operand, right: &Operand) -> Checked<(Additive, Type)> {
     for side in [left, right] {
-        if !wants(side, &[Type::Number]) {
-            let found = side.value_type.describe();
-            return Err(
-                side.refuse(format!("`-` takes a number from a number, and this is {found}"))
-            );
+        if !is_one_of(side, &[Type::Number]) {
+            return side.unfit("`-` takes a number from a number", "");
         }
     }
     Ok((Additive::Subtract, Type::Number))
 }
 
-fn call(
-    function: &str,
-    arguments: &[Syntax],
-    offset: usize,
-    scope: &dyn NameScope,
-) -> Result<(CheckedExpr, Type), ExprError> {
+fn call(function: &str, arguments: &[Syntax], offset: usize, scope: &dyn NameScope) -> Checked {
     match (function, arguments) {
         ("set", [value]) => Ok((CheckedExpr::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
         ("count", [value]) => count(value, scope),
@@ -329,27 +296,18 @@ fn call(
     }
 }
 
-fn count(value: &Syntax, scope: &dyn NameScope) -> Result<(CheckedExpr, Type), ExprError> {
+fn count(value: &Syntax, scope: &dyn NameScope) -> Checked {
     let value = Operand::check(value, scope)?;
-    if !wants(&value, &[Type::List, Type::Text, RECORD]) {
-        let found = value.value_type.describe();
-        return Err(
-            value.refuse(format!("`count` wants a list, text or a record, and this is {found}"))
-        );
+    if !is_one_of(&value, &[Type::List, Type::Text, RECORD]) {
+        return value.unfit("`count` needs a list, text or a record", "");
     }
     Ok((CheckedExpr::Count(Box::new(value.node)), Type::Number))
 }
 
-fn has(
-    list: &Syntax,
-    member: &Syntax,
-    value: &Syntax,
-    scope: &dyn NameScope,
-) -> Result<(CheckedExpr, Type), ExprError> {
+fn has(list: &Syntax, member: &Syntax, value: &Syntax, scope: &dyn NameScope) -> Checked {
     let list = Operand::check(list, scope)?;
-    if !wants(&list, &[Type::List]) {
-        let found = list.value_type.describe();
-        return Err(list.refuse(format!("`has` looks into a list of records, and this is {found}")));
+    if !is_one_of(&list, &[Type::List]) {
+        return list.unfit("`has` looks into a list of records", "");
     }
     let Form::Literal(Value::String(member)) = &member.form else {
         let message = "the member's name is written as text: `has(list, 'member', value)`";

@@ -30,8 +30,8 @@ fn foreign_spellings_are_refused() {
         ("text == 'a", 8, "this text has no end; close it with a single quote"),
         ("7d", 0, "`7d` is not a number; write 12 or 1.5, and keep a span of time in a setting"),
         ("1.", 0, "`1.` is not a number; write 12 or 1.5, and keep a span of time in a setting"),
-        ("plan.", 4, "after the dot stands the name of a member: `workPlan.bullets`"),
-        ("plan.1", 4, "after the dot stands the name of a member: `workPlan.bullets`"),
+        ("plan.", 4, "write the name of a member after the dot: `workPlan.bullets`"),
+        ("plan.1", 4, "write the name of a member after the dot: `workPlan.bullets`"),
     ]);
 }
 
@@ -72,7 +72,11 @@ fn what_does_not_fit_is_refused() {
         ),
         ("flag == not flag", 8, "put what follows `not` in parentheses: `x == (not y)`"),
         ("1 < 2 < 3", 6, "comparisons do not chain; join two of them with `and`"),
-        ("-number", 0, "a minus stands between two numbers or before a literal one; write `0 - x`"),
+        (
+            "-number",
+            0,
+            "use a minus only between two numbers or before a literal one; write `0 - x`",
+        ),
     ]);
 }
 
@@ -94,7 +98,7 @@ fn unknown_names_and_wrong_calls_are_refused() {
             10,
             "the member's name is written as text: `has(list, 'member', value)`",
         ),
-        ("count(12)", 6, "`count` wants a list, text or a record, and this is a number"),
+        ("count(12)", 6, "`count` needs a list, text or a record, and this is a number"),
     ]);
 }
 
@@ -104,17 +108,17 @@ fn connectives_want_flags() {
         (
             "flag and text",
             9,
-            "`and` wants something true or false, and this is text; write `set(…)` or compare it",
+            "`and` needs something true or false, and this is text; write `set(…)` or compare it",
         ),
         (
             "number or flag",
             0,
-            "`or` wants something true or false, and this is a number; write `set(…)` or compare it",
+            "`or` needs something true or false, and this is a number; write `set(…)` or compare it",
         ),
         (
             "not tags",
             4,
-            "`not` wants something true or false, and this is a list; write `set(…)` or compare it",
+            "`not` needs something true or false, and this is a list; write `set(…)` or compare it",
         ),
     ]);
 }
@@ -148,7 +152,7 @@ fn a_choice_is_compared_with_its_words() {
             14,
             "this is a number and can never equal text; compare values of one type",
         ),
-        ("'a' in text", 7, "`in` wants a list on its right, such as ['a', 'b'], and this is text"),
+        ("'a' in text", 7, "`in` needs a list on its right, such as ['a', 'b'], and this is text"),
     ]);
 }
 
