@@ -1,6 +1,6 @@
 //! Job specs: everything that a keeper needs to know, built once before its job starts.
 
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AgentRole, Field};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -404,10 +404,10 @@ pub(super) fn prompts_of(project: Option<&Project>) -> Prompts {
     project.map_or_else(Prompts::default, |project| Prompts::of_project(&project.path))
 }
 
-/// The role of the agent in the task's state.
+/// The role of the agent in the task's state. Lifecycles from before lint demanded one may name none.
 pub(super) fn role_of(stored: &Stored) -> &str {
     let does = stored.state().does.as_ref();
-    does.and_then(|does| does.role.as_deref()).unwrap_or("worker")
+    does.and_then(|does| does.role.as_deref()).unwrap_or(AgentRole::Worker.as_str())
 }
 
 /// What a run in the task's state must produce.

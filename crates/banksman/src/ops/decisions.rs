@@ -16,7 +16,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{ApprovalType, Field};
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{
     self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_bounds,
@@ -43,7 +43,6 @@ pub use verdicts::ReviewerVerdict;
 /// Fields with which the requesting move reports a problem, and the one with which the lifecycle
 /// does.
 const TROUBLE: [Field; 2] = [Field::Diagnostic, Field::Problem];
-const ESCALATED: &str = "escalated";
 /// Runs that are shown with a decision.
 const RUNS: i64 = 10;
 /// The longest snooze: longer than anybody is away.
@@ -207,7 +206,7 @@ fn item(store: &Store, decision: Decision, stored: Stored) -> Result<InboxItem, 
 }
 
 fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
-    let is_said = stored.text(Field::ApprovalType) == Some(ESCALATED);
+    let is_said = stored.text(Field::ApprovalType) == Some(ApprovalType::Escalated.as_str());
     let says = |field: &Field| opened.is_some_and(|entry| entry.record.text(*field).is_some());
     is_said || TROUBLE.iter().any(says)
 }

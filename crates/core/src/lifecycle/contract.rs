@@ -65,9 +65,15 @@ impl Purpose {
 closed! {
     /// A role that the engine knows; a lifecycle may name others.
     pub enum AgentRole {
+        /// The default of a workflow's steps.
+        Worker = "worker",
         Planner = "planner",
         Evaluator = "evaluator",
         Reviewer = "reviewer",
+        /// The role of a run whose state names none.
+        Agent = "agent",
+        /// May answer decisions where [`SettingName::LeadMayApprove`] says so.
+        Lead = "lead",
     }
 }
 
@@ -93,8 +99,34 @@ closed! {
 }
 
 closed! {
+    /// Who decides at the gate of a step, in [`Field::Level`].
+    pub enum EscalationLevel {
+        /// Agents decide.
+        Auto = "auto",
+        /// Agents decide; people are notified and may veto.
+        Notify = "notify",
+        Human = "human",
+    }
+}
+
+/// What [`Field::Level`] says of a step without a gate.
+pub const NO_GATE: &str = "none";
+
+closed! {
+    /// What a person is asked for, in [`Field::ApprovalType`].
+    pub enum ApprovalType {
+        Standard = "standard",
+        Escalated = "escalated",
+    }
+}
+
+closed! {
     /// A record that the program writes into the history without a transition.
     pub enum Note {
+        /// The first record of a task.
+        Create = "create",
+        /// The first record of a task from another store.
+        Import = "import",
         /// A refused stale write.
         StaleWrite = "stale_write" formerly "came_late",
         /// A delay that a person skipped.

@@ -3,7 +3,7 @@
 //! leaves to the system.
 
 use super::contract::{
-    ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName, Trigger,
+    AgentRole, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName, Trigger,
 };
 use super::problem::Problem;
 use super::prove::{Proof, routes};
@@ -70,14 +70,21 @@ impl Proof<'_> {
             }
             let (shape, declared) = (known.detail(), setting.value.type_name());
             let is_demanded = known.rule().demanded_by.contains(&self.lifecycle.purpose);
-            if declared != shape.name && !is_demanded {
+            let lead = AgentRole::Lead.as_str();
+            let (message, help) = if declared != shape.name && !is_demanded {
                 let wanted = shape.name;
                 let message = format!(
                     "the engine expects the setting `{name}` to be a {wanted}, but it is a {declared}"
                 );
-                let help = format!("write `{name}: {}`", shape.example);
-                found.push(Problem::in_line(setting.line, message, help));
-            }
+                (message, format!("write `{name}: {}`", shape.example))
+            } else if known == SettingName::LeadMayApprove
+                && self.lifecycle.find_role(lead).is_none()
+            {
+                (format!("`{name}` needs the role `{lead}`"), format!("write `roles: [{lead}]`"))
+            } else {
+                continue;
+            };
+            found.push(Problem::in_line(setting.line, message, help));
         }
     }
 

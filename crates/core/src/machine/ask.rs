@@ -8,10 +8,9 @@ use super::env::Moment;
 use super::event::{Actor, TransitionRequest};
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Lease, Task};
-use crate::lifecycle::contract::{SettingName, Trigger};
+use crate::lifecycle::contract::{AgentRole, SettingName, Trigger};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
-use crate::policy::Rank;
 
 pub(super) fn ask(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejected> {
     try_rows(at, ask).map_err(|rejected| {
@@ -58,7 +57,7 @@ fn try_rows(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejec
 fn answers_as_run(at: Moment<'_>, ask: &TransitionRequest, row: &Transition) -> bool {
     let Moment { lifecycle, task, .. } = at;
     let leads =
-        ask.actor.role == Rank::Lead.as_str() && lifecycle.flag(SettingName::LeadMayApprove);
+        ask.actor.role == AgentRole::Lead.as_str() && lifecycle.flag(SettingName::LeadMayApprove);
     let is_offered = || {
         let open = open_decision(lifecycle, task);
         open.is_some_and(|open| open.offers.iter().any(|(_, trigger)| *trigger == row.trigger))

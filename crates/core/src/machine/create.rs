@@ -10,6 +10,7 @@ use super::fold;
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{CounterValue, Spent, Task};
 use crate::ids::TaskId;
+use crate::lifecycle::contract::Note;
 use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
@@ -82,7 +83,8 @@ fn new_task(
     let state = arrival.map_or(lifecycle.initial, |arrival| arrival.state);
     // The fields were given in the other store, by roles that could give them.
     let system = Actor::system();
-    let (trigger, giver) = if arrival.is_some() { ("import", &system) } else { ("create", actor) };
+    let (trigger, giver) =
+        if arrival.is_some() { (Note::Import, &system) } else { (Note::Create, actor) };
     let mut task = Task {
         id,
         title: new.title.trim().to_owned(),
@@ -123,7 +125,7 @@ fn new_task(
     let record = Record {
         from: None,
         to: at.state().name.clone(),
-        trigger: trigger.to_owned(),
+        trigger: trigger.as_str().to_owned(),
         actor: actor.clone(),
         fields: fold::changes(lifecycle, None, &task),
     };

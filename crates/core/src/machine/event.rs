@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::lifecycle::Outcome;
+use crate::lifecycle::contract::AgentRole;
 use crate::lifecycle::expr::Fields;
 use crate::limits;
 use crate::machine::effect::TimerKind;
@@ -20,7 +21,7 @@ impl Actor {
     const SYSTEM: &str = "system";
     const HUMAN: &str = "human";
     /// The role of a run whose state names none.
-    pub const AGENT: &str = "agent";
+    pub const AGENT: &str = AgentRole::Agent.as_str();
 
     /// Banksman itself.
     pub fn system() -> Self {

@@ -27,14 +27,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::closed::closed;
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problems;
 use crate::time::Span;
 
 use order::StepOrder;
 
-pub use crate::lifecycle::contract::LaunchMode;
+pub use crate::lifecycle::contract::{EscalationLevel, LaunchMode};
 pub use lint::{default_warnings, lint};
 pub use paths::file_name;
 
@@ -212,16 +211,6 @@ pub struct Gate {
     /// The time limit of a verdict; none leaves it to the lifecycle.
     pub timeout: Option<Span>,
     pub line: u32,
-}
-
-closed! {
-    pub enum EscalationLevel {
-        /// Agents decide.
-        Auto = "auto",
-        /// Agents decide; people are notified and may veto.
-        Notify = "notify",
-        Human = "human",
-    }
 }
 
 /// Where a failed gate sends the work.

@@ -5,10 +5,8 @@ use super::paths::{self, file_name};
 use super::reader::Reader;
 use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, StepSource};
 use super::{Criterion, LaunchMode, Signal, Step, criterion};
+use crate::lifecycle::contract::AgentRole;
 use crate::yaml::{self, Name, Spanned, TextOr, clip, place};
-
-/// The role if the file names none.
-const WORKER: &str = "worker";
 
 /// `suffix` is what the step's matrix adds to its id.
 pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -> Step {
@@ -22,7 +20,8 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
     let worker = agent.and_then(|agent| agent.worker.as_ref());
     Step {
         name: reader.text_or(source.name.as_ref(), &id),
-        role: role.map_or_else(|| WORKER.to_owned(), |role| reader.word(role, "agent type")),
+        role: role
+            .map_or_else(|| AgentRole::Worker.to_string(), |role| reader.word(role, "agent type")),
         worker: worker.map(|worker| reader.word(worker, "worker name")),
         launch: agent.and_then(|agent| agent.launch).unwrap_or(LaunchMode::Headless),
         worktree: agent.and_then(|agent| worktree(agent, reader)),

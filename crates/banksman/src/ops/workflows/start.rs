@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::contract::{DrivenBy, Field, Purpose, SettingName};
+use banksman_core::lifecycle::contract::{DrivenBy, Field, NO_GATE, Purpose, SettingName};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
@@ -187,7 +187,7 @@ impl WorkflowStart<'_> {
 
     fn step(&mut self, flow: &Workflow, head: usize, step: &Step) -> Result<(), OpsError> {
         let launch = if self.request.manual { LaunchMode::Interactive } else { step.launch };
-        let level = step.gate.as_ref().map_or("none", |gate| gate.level.as_str());
+        let level = step.gate.as_ref().map_or(NO_GATE, |gate| gate.level.as_str());
         let driver = if self.request.manual { DrivenBy::Person } else { DrivenBy::Engine };
         let proof = launch == LaunchMode::Interactive && self.can_be_shown(step);
         let fields = [

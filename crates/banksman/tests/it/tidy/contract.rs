@@ -72,25 +72,33 @@ const HOMONYMS: &[Homonym] = &[
     ),
     (
         "labels of a log and of a run",
-        &["answer", "note", "resume", "used"],
-        &["banksman/src/cli/attach.rs", "banksman/src/cli/log/render.rs"],
+        &["agent", "answer", "note", "resume", "used"],
+        &[
+            "banksman/src/cli/attach.rs",
+            "banksman/src/cli/log/render.rs",
+            "banksman/src/cli/status.rs",
+            "banksman/src/exec/keeper/status.rs",
+        ],
     ),
     (
         "operations on a file",
-        &["open"],
+        &["create", "open"],
         &[
+            "banksman/src/cli/demo.rs",
             "banksman/src/cli/files.rs",
+            "banksman/src/cli/man.rs",
             "banksman/src/cli/mcp.rs",
             "banksman/src/exec/keeper/folder.rs",
             "banksman/src/exec/mailbox.rs",
             "banksman/src/exec/mailbox/audit.rs",
+            "banksman/src/exec/note.rs",
             "banksman/src/exec/site/local.rs",
             "banksman/src/store/conn/sqlite/open.rs",
         ],
     ),
     (
         "keys of settings",
-        &["brief", "node", "pass"],
+        &["agent", "brief", "node", "pass"],
         &[
             "banksman/src/config.rs",
             "banksman/src/config/agents.rs",
@@ -112,6 +120,7 @@ const HOMONYMS: &[Homonym] = &[
             "rounds",
             "signal",
             "step",
+            "worker",
         ],
         &[
             "banksman/src/engine/panel/prompts.rs",
@@ -122,7 +131,7 @@ const HOMONYMS: &[Homonym] = &[
     ("parameters of tools", &["reason", "step"], &["banksman/src/mcp/tools.rs"]),
     (
         "kinds of notices, reasons and outcomes",
-        &["merged", "no_worker", "over_budget", "person", "reason", "sent_back", "signal"],
+        &["agent", "merged", "no_worker", "over_budget", "person", "reason", "sent_back", "signal"],
         &[
             "banksman/src/ops/why.rs",
             "banksman/src/store/notices.rs",
@@ -132,7 +141,7 @@ const HOMONYMS: &[Homonym] = &[
     ),
     (
         "ids of lifecycles, and the keys of files",
-        &["answer", "reason", "reset", "reviewer", "signal", "step", "workflow"],
+        &["agent", "answer", "reason", "reset", "reviewer", "signal", "step", "workflow"],
         &[
             "core/src/daily.rs",
             "core/src/lifecycle/builtin.rs",
@@ -158,7 +167,12 @@ const HOMONYMS: &[Homonym] = &[
     ("the name of an actor", &["signal"], &["banksman/src/engine/signals.rs"]),
     ("the plan among its own subtasks", &["plan"], &["banksman/src/engine/planning.rs"]),
     ("a command", &["resume"], &["banksman/src/cli/pause.rs"]),
-    ("an operation with a key", &["answer"], &["banksman/src/ops/decisions/answer.rs"]),
+    (
+        "operations with a key",
+        &["answer", "import"],
+        &["banksman/src/ops/decisions/answer.rs", "banksman/src/ops/transfer.rs"],
+    ),
+    ("the rank of an agent", &["lead"], &["core/src/policy.rs"]),
     ("the name of a lock", &["merges"], &["banksman/src/exec/merge.rs"]),
 ];
 

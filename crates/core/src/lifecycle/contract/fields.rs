@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::Purpose::{Budget, Review, Step, Subtask, Task, Workflow};
-use super::{ANY, ContractRow, DrivenBy, LaunchMode, Purpose, Trigger, WORKED_ON};
+use super::{
+    ANY, ApprovalType, ContractRow, DrivenBy, EscalationLevel, LaunchMode, NO_GATE, Purpose,
+    Trigger, WORKED_ON,
+};
 use crate::lifecycle::expr::Type;
 use crate::lifecycle::{Activity, Lifecycle};
 
@@ -63,6 +66,10 @@ const NUMBER: FieldShape = FieldShape::Type("number");
 const FLAG: FieldShape = FieldShape::Type("flag");
 const TIME: FieldShape = FieldShape::Type("time");
 const LIST: FieldShape = FieldShape::Type("list");
+const LEVELS: FieldShape = {
+    let [auto, notify, human] = EscalationLevel::NAMES;
+    Words(&[NO_GATE, auto, notify, human])
+};
 /// Plain data with a Rust type of its own.
 const DATA: FieldShape = FieldShape::Type("any");
 
@@ -110,7 +117,7 @@ contract! {
         UnblockCondition = "unblock_condition", (TEXT, &[]), &[Task, Subtask], &[], "What has to happen before it goes on.";
         Error = "error", (TEXT, &[]), &[Task], &[], "What went wrong in the last run.";
         Confirmation = "confirmation", (TEXT, &[]), &[Task, Subtask], &[], "Why one more retry is worth it.";
-        ApprovalType = "approval_type", (Words(&["standard", "escalated"]), &[]), &[Task], &[], "Whether the question is an escalation.";
+        ApprovalType = "approval_type", (Words(&ApprovalType::NAMES), &[]), &[Task], &[], "Whether the question is an escalation.";
         // Shown in the daily note, where a lifecycle keeps them.
         Tests = "tests", (TEXT, &[]), &[Task, Subtask], &[], "How the tests went.";
         Risk = "risk", (TEXT, &[]), &[Task, Subtask], &[], "How risky the work is.";
@@ -149,7 +156,7 @@ contract! {
         ForgivenCost = "forgiven_cost", (NUMBER, &[FieldSource::Trigger(Trigger::Led)]), &[Workflow], &[Workflow], "Cost that no longer counts for the breaker, because a person resumed the workflow, in millionths of a dollar.";
         Merges = "merges", (FLAG, &[Creator]), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
         Step = "step", (TEXT, &[Creator]), &[Step], &[Step], "The id of the step.";
-        Level = "level", (Words(&["none", "auto", "notify", "human"]), &[Creator]), &[Step], &[Step], "Who decides at the gate.";
+        Level = "level", (LEVELS, &[Creator]), &[Step], &[Step], "Who decides at the gate.";
         Launch = "launch", (Words(&LaunchMode::NAMES), &[Creator]), &[Step], &[Step], "How the step is started.";
         StepDriver = "driver", (Words(&DrivenBy::NAMES), &[Creator]), &[Step], &[Step], "Who drives the workflow.";
         Proof = "proof", (FLAG, &[Creator]), &[Step], &[Step], "Whether a manual step can be checked.";
