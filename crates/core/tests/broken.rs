@@ -16,6 +16,7 @@ use banksman_core::lifecycle::contract::{
 use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::lifecycle::{Lifecycle, Setting};
 use banksman_core::limits;
+use banksman_core::time::Span;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 fn checked(source: &str) -> Result<Lifecycle, Problems> {
@@ -276,6 +277,7 @@ fn an_override_must_exist_and_fit() {
         ("max_review_cycels", Setting::Number(5.0), "which this lifecycle does not have"),
         ("max_review_cycles", Setting::Flag(true), "which is of another type"),
         ("max_review_cycles", Setting::Number(0.5), "a limit is a whole number from 1 on"),
+        ("stall_timeout", Setting::Time(Span(0)), "a timeout cannot be zero"),
     ] {
         let overrides = Overrides::from([(name.to_owned(), setting)]);
         let problems = check(source, "mission", &overrides).expect_err("the override is wrong");
@@ -318,6 +320,22 @@ fn the_longest_chain_passes_and_one_state_more_is_refused() {
     assert!(
         problems.to_string().contains("1001 states are more than the limit of 1000"),
         "{problems}"
+    );
+}
+
+/// More than the numbers of states can count.
+#[test]
+fn a_flood_of_states_is_refused() {
+    let states: String =
+        (0..66_000).fold(String::new(), |states, number| states + &format!("  s{number}: {{}}\n"));
+    let source =
+        format!("lifecycle: x\npurpose: task\ninitial: s0\nstates:\n{states}transitions: []\n");
+    let problems = refused(&source);
+    let message = "66000 states are more than the limit of 1000";
+    assert!(
+        problems.list.iter().any(|problem| problem.message == message),
+        "{}",
+        problems.list[0].message
     );
 }
 

@@ -71,6 +71,9 @@ pub(super) struct Checker<'a> {
     pub(super) state_names: Vec<String>,
 }
 
+/// What a name consists of.
+pub(super) const WORD: &str = "use letters, digits, `_` and `-`, beginning with a letter";
+
 impl<'a> Checker<'a> {
     fn new(text: &'a str) -> Self {
         let roles = vec!["human".to_owned(), "system".to_owned()];
@@ -85,8 +88,10 @@ impl<'a> Checker<'a> {
         self.declare_counters(&source.counters);
         self.standard_fields();
         self.declare_states(&source.states);
+        // More states have been reported already, and their numbers would not fit.
+        let declared = source.states.0.iter().take(limits::LIFECYCLE_STATES);
         let mut states: Vec<State> =
-            source.states.0.iter().map(|(name, state)| self.state(name, state)).collect();
+            declared.map(|(name, state)| self.state(name, state)).collect();
         let counters =
             source.counters.0.iter().map(|(name, counter)| self.counter(name, counter)).collect();
         let initial = self.state_named(&source.initial).unwrap_or(StateId(0));
@@ -139,9 +144,7 @@ impl<'a> Checker<'a> {
     /// A name that people type: letters, digits, `_` and `-`.
     pub(super) fn word(&mut self, name: &Name, what: &str) {
         if !is_word(&name.value) {
-            let message = format!("`{}` cannot be {what}", clip(&name.value));
-            let help = "use letters, digits, `_` and `-`, beginning with a letter";
-            self.problem(name, message, help);
+            self.problem(name, format!("`{}` cannot be {what}", clip(&name.value)), WORD);
         }
     }
 
@@ -250,8 +253,7 @@ impl<'a> Checker<'a> {
                     (message, "give it a value such as 7d")
                 }
                 None => match text.value.parse::<Span>() {
-                    Ok(span) if span.0 > 0 => return Some(span),
-                    Ok(_) => ("a timeout cannot be zero".to_owned(), "write a time such as 30s"),
+                    Ok(span) => return Some(span),
                     Err(error) => (error.to_string(), "or write the name of a duration setting"),
                 },
             };

@@ -75,8 +75,11 @@ impl Proof<'_> {
     /// if a role gives it a value or it is computed.
     fn settable(&self, name: &str, all: &[Value]) -> Vec<Value> {
         let is_computed = self.changes().any(|(_, changes)| changes.compute.contains_key(name));
-        let set: Vec<&Value> =
-            self.changes().filter_map(|(_, changes)| changes.set.get(name)).collect();
+        let set: Vec<&Value> = self
+            .changes()
+            .filter_map(|(_, changes)| changes.set.get(name))
+            .filter(|value| !value.is_null())
+            .collect();
         let is_given = self.lifecycle.fields.get(name).is_some_and(FieldDecl::is_given);
         // A field that nothing sets is reported separately.
         let is_open = is_given || is_computed || self.is_written_by_program(name);

@@ -10,6 +10,7 @@ use std::fmt;
 
 use super::{
     Activity, Lifecycle, Outcome, RoleId, Route, Setting, State, StateId, StateKind, Transition,
+    TransitionTarget,
 };
 use crate::closed::closed;
 use crate::time::Span;
@@ -228,6 +229,8 @@ pub enum EngineNeed {
     FirstQuestion,
     /// A lifecycle that plans, because no other has subtasks.
     Planner,
+    /// A transition that the engine does not take again at once.
+    Throttle,
 }
 
 const TAKE_DETAIL: &str =
@@ -249,6 +252,10 @@ impl EngineNeed {
             Self::Planner => (
                 "in a lifecycle with the field `plan` and an agent that plans",
                 "declare `plan: any` and do `agent` with `role: planner, produces: answer`; or remove it",
+            ),
+            Self::Throttle => (
+                "by a transition that counts `unserved` or leads to where no worker is needed",
+                "declare the counter `unserved` and add `count: [unserved]`; or remove it",
             ),
         }
     }
@@ -333,7 +340,7 @@ contract! {
     /// its activities, by its timeouts, or by callers that ask for a move.
     pub enum Trigger: FiredBy {
         Claim = "claim", Both(FiredIn::kinds(&[StateKind::Queued])), ANY, &[], "The dispatcher gives a queued task to a worker.";
-        NoWorker = "no_worker", Engine(BEFORE_A_RUN), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
+        NoWorker = "no_worker", Engine(BEFORE_A_RUN.with(EngineNeed::Throttle)), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
         WorkerAvailable = "worker_available", Engine(FiredIn::kinds(&[StateKind::Blocked])), &[Task, Subtask], &[], "A worker that could take the blocked task has appeared.";
         OverBudget = "over_budget", Engine(ASKS_FOR_BUDGET), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
         ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER.with(EngineNeed::Planner)), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
@@ -433,6 +440,11 @@ impl Lifecycle {
                 }
                 EngineNeed::Planner => {
                     self.has_field(Field::Plan) && self.states.iter().any(State::plans)
+                }
+                EngineNeed::Throttle => {
+                    let counted = row.changes.count.iter().map(|id| &self.counter(*id).name);
+                    counted.into_iter().any(|name| name == CounterName::Unserved.name())
+                        || matches!(row.to, TransitionTarget::State(to) if !fired.fits(self.state(to)))
                 }
             });
             has_need && fired.fits(self.state(row.from))

@@ -462,7 +462,8 @@ impl FieldDecl {
 
     /// Whether a role other than the system may set it.
     pub fn is_given(&self) -> bool {
-        self.by == FieldWriters::Anyone || !self.by.roles().is_empty()
+        let others = |role: &RoleId| *role != RoleId::SYSTEM;
+        self.by == FieldWriters::Anyone || self.by.roles().iter().any(others)
     }
 
     /// Whether only fields that people and agents give with a move change it.

@@ -250,7 +250,8 @@ impl Proof<'_> {
 
     pub(super) fn is_set_by_rows(&self, name: &str) -> bool {
         self.changes().any(|(_, changes)| {
-            changes.set.contains_key(name) || changes.compute.contains_key(name)
+            changes.set.get(name).is_some_and(|value| !value.is_null())
+                || changes.compute.contains_key(name)
         })
     }
 

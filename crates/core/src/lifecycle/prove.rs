@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contract::Trigger;
+use super::check::{WORD, is_word};
+use super::contract::{Note, Trigger};
 use super::problem::Problem;
 use super::{
     Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
     TransitionTarget, state_id,
 };
+use crate::yaml::clip;
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     let proof = Proof { lifecycle, priors: priors(lifecycle) };
@@ -20,6 +22,9 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.ends(&mut found);
     proof.provisional_is_done(&mut found);
     proof.bounded(&mut found);
+    proof.times_are_not_zero(&mut found);
+    proof.triggers_are_words(&mut found);
+    proof.agents_are_served(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
     proof.panels_lead_away(&mut found);
     proof.children_lead_on(&mut found);
@@ -210,6 +215,54 @@ impl Proof<'_> {
                     format!("a task can stay in `{}` for ever: no timeout{nor}", state.name);
                 found.push(Problem::in_line(state.line, message, help));
             }
+        }
+    }
+
+    /// Settings are times, too, and a project may override them.
+    fn times_are_not_zero(&self, found: &mut Vec<Problem>) {
+        for (id, state) in self.states() {
+            let rows = self.lifecycle.exits(id);
+            let timeouts = rows.filter_map(|row| Some((row.line, row.timeout?.time)));
+            let reminders = state.remind.iter().flat_map(|remind| &remind.after);
+            let times = timeouts.chain(reminders.map(|time| (state.line, *time)));
+            for (line, _) in times.filter(|(_, time)| time.0 == 0) {
+                let help = "write a time such as 30s";
+                found.push(Problem::in_line(line, "a timeout cannot be zero", help));
+            }
+        }
+    }
+
+    /// People type triggers and actions, and the history names notes of the program like triggers.
+    fn triggers_are_words(&self, found: &mut Vec<Problem>) {
+        let rows = self.lifecycle.transitions.iter();
+        let triggers = rows.map(|row| (row.line, row.trigger.as_str(), "a trigger"));
+        let actions = self.lifecycle.states.iter().flat_map(|state| {
+            let offers = state.does.iter().flat_map(|does| &does.offers);
+            offers.map(|(action, _)| (state.line, action.as_str(), "an action"))
+        });
+        let words = triggers.clone().chain(actions).filter(|it| !is_word(it.1));
+        let notes = triggers.filter(|it| it.1.parse::<Note>().is_ok());
+        let notes = notes.map(|it| (it, "the program writes notes of this name; choose another"));
+        for ((line, name, what), help) in words.map(|it| (it, WORD)).chain(notes) {
+            found.push(Problem::in_line(line, format!("`{}` cannot be {what}", clip(name)), help));
+        }
+    }
+
+    /// The dispatcher finds workers by the role that the state names.
+    fn agents_are_served(&self, found: &mut Vec<Problem>) {
+        let states = self.lifecycle.states.iter();
+        for state in states.filter(|state| state.activity() == Some(Activity::Agent)) {
+            let State { name, kind, line, does, .. } = state;
+            let why = if does.as_ref().is_some_and(|does| does.role.is_none()) {
+                "it has no `role`".to_owned()
+            } else if !matches!(kind, StateKind::Working | StateKind::Reviewing) {
+                format!("its kind is {kind}")
+            } else {
+                continue;
+            };
+            let help = "an agent needs a `role`, in a state of kind working or reviewing";
+            let message = format!("no worker serves the agent of `{name}`: {why}");
+            found.push(Problem::in_line(*line, message, help));
         }
     }
 
