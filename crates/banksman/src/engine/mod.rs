@@ -77,7 +77,6 @@ use self::workflows::Workflows;
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::mailbox::MailboxError;
 use crate::exec::site::{Site, SiteError};
-use crate::store::conn::DbError;
 use crate::store::{Definition, Node, Store, StoreError};
 
 /// Overdue work that cannot be done yet, such as ending a run that takes its time, is not retried
@@ -178,10 +177,10 @@ impl EngineError {
         }
     }
 
-    /// Whether the database itself failed, so that nothing else can be done either. Every other
-    /// error belongs to one task, one project or one job; so does a column of the wrong type.
+    /// Whether the database itself failed. Every other error belongs to one task, one project or
+    /// one job.
     fn is_of_database(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Db(error)) if !matches!(error, DbError::Column { .. }))
+        matches!(self, Self::Store(error) if error.is_of_database())
     }
 }
 
@@ -275,6 +274,7 @@ mod tests {
     use banksman_core::lifecycle::Setting;
 
     use super::*;
+    use crate::store::conn::{Cause, DbError};
 
     #[test]
     fn settings_that_a_built_in_lifecycle_refuses_are_the_error_of_one_task() {
@@ -286,5 +286,19 @@ mod tests {
             "{refused}"
         );
         assert!(!refused.is_of_database(), "the turn goes on");
+    }
+
+    #[test]
+    fn only_a_failure_of_the_database_itself_ends_a_turn() {
+        let ends = |error: DbError| EngineError::from(StoreError::from(error)).is_of_database();
+        let cause: Cause = Arc::new(std::io::Error::other("x"));
+        let operation = || "x".to_owned();
+        assert!(ends(DbError::Closed) && ends(DbError::Conflict));
+        assert!(ends(DbError::Full { operation: operation() }));
+        assert!(ends(DbError::Disconnected { operation: operation(), source: cause.clone() }));
+        assert!(!ends(DbError::Other { operation: operation(), source: cause }));
+        assert!(!ends(DbError::Unique { constraint: "keys.key".to_owned() }));
+        assert!(!ends(DbError::Panicked { message: "x".to_owned() }));
+        assert!(!ends(DbError::WriteInRead));
     }
 }

@@ -18,6 +18,7 @@ use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
 use super::audit::{GENESIS, HistoryEntry};
+use super::conn::storable;
 use super::damage::unless_damaged;
 use super::definitions::Definition;
 use super::follow::follow_up;
@@ -38,7 +39,8 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     pub fn new(text: &str, request: &str) -> Self {
-        Self { text: text.to_owned(), request: Sha256::digest(request.as_bytes()).to_vec() }
+        let request = Sha256::digest(request.as_bytes()).to_vec();
+        Self { text: storable(text.to_owned()), request }
     }
 }
 
@@ -280,12 +282,13 @@ pub(super) fn apply_with_body(
     body: &str,
     now: Instant,
 ) -> Result<Applied> {
+    let body = storable(body.to_owned());
     let StepResult::Step(mut step) = machine::step(&old.lifecycle, &old.task, event, now)? else {
         return apply_to(tx, old, event, None, now);
     };
     if let Some(record) = &mut step.record {
+        tx.write(sql::SAVE_BODY, &params![old.task.id, &body])?;
         record.fields.insert("body".to_owned(), body.into());
-        tx.write(sql::SAVE_BODY, &params![old.task.id, body])?;
     }
     save_if_version(tx, (old, event), *step, None, now)
 }

@@ -113,6 +113,13 @@ pub enum StoreError {
     ProjectTaken(String, String),
 }
 
+impl StoreError {
+    /// Whether the database itself failed; see [`DbError::is_of_database`].
+    pub fn is_of_database(&self) -> bool {
+        matches!(self, Self::Db(error) if error.is_of_database())
+    }
+}
+
 impl From<Damaged> for StoreError {
     fn from(damage: Damaged) -> Self {
         Self::Corrupt { task: damage.task, what: damage.to_string() }

@@ -131,6 +131,12 @@ impl DbError {
         }
     }
 
+    /// Whether the database itself failed, so that nothing else can be done either. A person can do
+    /// something about all of these; any other error belongs to what one transaction did.
+    pub fn is_of_database(&self) -> bool {
+        matches!(self, Self::Closed) || self.hint().is_some()
+    }
+
     /// Whether the same transaction may succeed if it runs again.
     pub(super) fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Disconnected { .. })

@@ -26,6 +26,7 @@ use std::time::Duration;
 pub use error::{Cause, DbError};
 pub use migrate::Migration;
 pub use target::Target;
+pub(super) use value::storable;
 pub use value::{FromValue, Row, SqlValue};
 pub use wake::{Waited, WakeMark};
 

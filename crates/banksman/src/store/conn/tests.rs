@@ -190,8 +190,11 @@ fn values_come_back_as_they_went_in(world: &World) {
         ("empty".to_owned(), None, None),
         ("größte ≤ 'quoted' $1 ?2 \u{1F6A7}".to_owned(), Some(i64::MAX), Some(vec![0, 255, 10])),
         (String::new(), Some(i64::MIN), Some(Vec::new())),
+        ("a\u{FFFD}b".to_owned(), None, Some(vec![0])),
     ];
-    let rows = given.clone();
+    let mut rows = given.clone();
+    // PostgreSQL holds no NUL.
+    rows[3].0 = "a\0b".to_owned();
     db.write(move |conn| {
         for (name, size, body) in &rows {
             conn.write(ADD, &[name.clone().into(), (*size).into(), body.clone().into()])?;

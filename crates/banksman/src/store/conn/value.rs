@@ -41,6 +41,11 @@ impl SqlValue {
     }
 }
 
+/// A text as both engines hold it: PostgreSQL refuses the character NUL.
+pub(in crate::store) fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }
+}
+
 /// How each type is stored as a value.
 macro_rules! store_as {
     ($($type:ty: $inner:ident => $variant:ident($stored:expr);)*) => {$(
@@ -56,9 +61,9 @@ store_as! {
     i64: number => Int(number);
     u32: number => Int(number.into());
     bool: flag => Int(flag.into());
-    &str: text => Text(text.to_owned());
-    &String: text => Text(text.clone());
-    String: text => Text(text);
+    &str: text => Text(storable(text.to_owned()));
+    &String: text => Text(storable(text.clone()));
+    String: text => Text(storable(text));
     Vec<u8>: bytes => Blob(bytes);
 }
 

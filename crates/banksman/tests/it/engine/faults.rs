@@ -140,6 +140,26 @@ fn a_damaged_task_waits_until_it_is_repaired() {
     assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
 }
 
+/// As a text is that the database refuses, or a panic in a transaction.
+#[test]
+fn a_broken_constraint_of_one_task_stops_no_other() {
+    let (harness, driver) = two_ended_runs();
+    let raw = Connection::open(harness.path("store.db")).expect("the file opens");
+    let columns = "ts, from_state, to_state, trigger_name, actor, fields, prev, hash";
+    let ahead = format!(
+        "INSERT INTO audit (task, seq, {columns}) SELECT task, seq + 1, {columns} FROM audit
+         WHERE task = 1 AND seq = (SELECT version FROM tasks WHERE id = 1)"
+    );
+    raw.execute(&ahead, []).expect("written");
+
+    assert_others_go_on(&driver, "a row with this key already exists");
+
+    let repair =
+        "DELETE FROM audit WHERE task = 1 AND seq > (SELECT version FROM tasks WHERE id = 1)";
+    raw.execute(repair, []).expect("written");
+    assert_all_done(&harness, &driver);
+}
+
 /// A task of another project.
 fn two_projects() -> (Harness, PathBuf) {
     let harness = Harness::new(&[]);
