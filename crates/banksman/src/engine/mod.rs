@@ -16,6 +16,7 @@ mod event;
 mod job;
 mod manual;
 mod panel;
+mod pauses;
 mod planning;
 mod policy;
 mod preview;
@@ -62,6 +63,7 @@ use self::clean_up::CleanUps;
 use self::collect::Collect;
 use self::dispatch::Dispatcher;
 use self::panel::PanelHandler;
+use self::pauses::Pauses;
 use self::planning::Subtasks;
 use self::preview::Previews;
 use self::project::Settings;
@@ -92,7 +94,8 @@ type Row = (&'static str, for<'a> fn(&Engine<'a>) -> Box<dyn Reconciler + 'a>);
 const FOLLOW_UP: &[Row] = &[
     ("collect", |engine| Box::new(Collect::new(engine))),
     ("recover", |engine| Box::new(Recover::new(engine))),
-    ("timers", |engine| Box::new(Timers::new(engine))),
+    ("timers", |engine| Box::new(Timers(engine.store))),
+    ("pauses", |engine| Box::new(Pauses(engine.store))),
     ("signals", |engine| Box::new(Signals::new(engine))),
     ("unblock", |engine| Box::new(Unblock::new(engine))),
     ("relay", |engine| Box::new(Relay::new(engine))),

@@ -1,33 +1,27 @@
-//! Fires due timers, and ends pauses of accounts whose time is over.
+//! Fires due timers.
 
+use super::Result;
 use super::turn::{Reconciler, Turn};
-use super::{Engine, Result};
 use crate::store::Store;
 
 /// Timers that are fired at once.
 const AT_ONCE: i64 = 1_000;
 
-pub(super) struct Timers<'a> {
-    store: &'a Store,
-}
-
-impl<'a> Timers<'a> {
-    pub(super) fn new(engine: &Engine<'a>) -> Self {
-        Self { store: engine.store }
-    }
-}
+pub(super) struct Timers<'a>(pub(super) &'a Store);
 
 impl Reconciler for Timers<'_> {
-    /// The store puts off the timers of a damaged task, so that they do not keep others waiting.
+    /// The store puts off the timers that it cannot fire, so that they do not keep others waiting.
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         loop {
-            let fired = self.store.fire_due(turn.now, AT_ONCE)?.len();
-            turn.report.timers += fired;
-            if i64::try_from(fired).unwrap_or(i64::MAX) < AT_ONCE {
-                break;
+            let due = self.0.fire_due(turn.now, AT_ONCE)?;
+            let count = due.results.len() + due.refused.len();
+            turn.report.timers += count;
+            for (task, error) in due.refused {
+                turn.contain::<()>(task, Err(error.into()))?;
+            }
+            if i64::try_from(count).unwrap_or(i64::MAX) < AT_ONCE {
+                return Ok(());
             }
         }
-        self.store.end_pauses(turn.now)?;
-        Ok(())
     }
 }

@@ -61,7 +61,7 @@ pub use nodes::Node;
 pub use row::{Stored, local_pull_request};
 pub use runs::{NodeTime, OpenRun, PastRun, RunEnd};
 pub use spent::scope_name;
-pub use timers::TimerResult;
+pub use timers::{FiredTimers, TimerResult};
 
 use conn::{Db, DbError, Migration, Options, Row, SqlValue, Target, Waited, WakeMark};
 use damage::DamageLog;

@@ -8,7 +8,7 @@ use banksman_core::time::{Instant, Span};
 use super::apply::save_if_version;
 use super::batches::{BatchChange, is_paused};
 use super::conn::{DbError, Row};
-use super::damage::is_damage;
+use super::damage::unless_damaged;
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, Stored, sql};
 
@@ -24,32 +24,38 @@ pub enum TimerResult {
     Moved(TaskId),
     Later(TaskId),
     Void(TaskId),
-    /// The lifecycle refused the transition, or the task is damaged: a fault that `check` reports.
-    Refused(TaskId),
+}
+
+/// What became of the due timers.
+#[derive(Debug, Default)]
+pub struct FiredTimers {
+    pub results: Vec<TimerResult>,
+    /// Timers that were put off, because the lifecycle refused the transition or the task is
+    /// damaged, each with its task if the row names one.
+    pub refused: Vec<(Option<TaskId>, StoreError)>,
 }
 
 impl Store {
     /// Fires timers that are due, the oldest first, each in its own transaction.
-    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<Vec<TimerResult>> {
+    pub fn fire_due(&self, now: Instant, at_most: i64) -> Result<FiredTimers> {
         let due = self.read(|tx| tx.query(sql::DUE_TIMERS, &params![now, at_most]))?;
-        let mut fired = Vec::with_capacity(due.len());
+        let mut fired = FiredTimers::default();
         for row in &due {
             let tried = armed(row).and_then(|(timer, entered)| {
                 let id = row.get(0)?;
                 self.write(move |tx| fire(tx, id, timer.kind, entered, now))
             });
-            fired.push(match tried {
-                Ok(done) => done,
-                Err(error) if !is_damage(&error) => return Err(error),
-                // A damaged task or timer must not stop the timers after it, now or at the next
-                // look.
-                Err(_) => {
+            match tried {
+                Ok(done) => fired.results.push(done),
+                Err(error) if error.is_of_database() => return Err(error),
+                // It must not stop the timers after it, now or at the next look.
+                Err(error) => {
                     let again = now.plus(REFUSED_AGAIN).into();
                     let columns = [row.get(0)?, row.get(1)?, row.get(2)?, again];
                     self.write(move |tx| tx.write(sql::TIMER_LATER, &columns))?;
-                    TimerResult::Refused(row.get(0).unwrap_or(TaskId(0)))
+                    fired.refused.push((row.get(0).ok(), error));
                 }
-            });
+            }
         }
         Ok(fired)
     }
@@ -108,19 +114,20 @@ fn fire(
     if !tx.has(sql::TIMER, &params![id, kind, number, entered])? {
         return Ok(TimerResult::Void(id));
     }
-    let later = |tx: &mut Tx<'_>, due: Instant, result: TimerResult| {
-        tx.write(sql::TIMER_LATER, &params![id, kind, number, due]).map(|()| result)
+    let later = |tx: &mut Tx<'_>, due: Instant| {
+        tx.write(sql::TIMER_LATER, &params![id, kind, number, due])?;
+        Ok(TimerResult::Later(id))
     };
     let gone = |tx: &mut Tx<'_>| tx.write(sql::DELETE_TIMER, &params![id, kind, number, entered]);
     if let Some(time) = bound_of(&old, timer)
         && is_held_up(&old)
         && is_paused(tx, old.task.batch.as_deref())?
     {
-        return later(tx, now.plus(time), TimerResult::Later(id));
+        return later(tx, now.plus(time));
     }
     let event = Event::Due { timer, entered };
-    match machine::step(&old.lifecycle, &old.task, &event, now) {
-        Ok(StepResult::Step(step)) => {
+    match machine::step(&old.lifecycle, &old.task, &event, now)? {
+        StepResult::Step(step) => {
             if step.timers.is_none() {
                 gone(tx)?;
             }
@@ -129,9 +136,8 @@ fn fire(
             tx.notify();
             Ok(TimerResult::Moved(id))
         }
-        Ok(StepResult::Later(due)) => later(tx, due, TimerResult::Later(id)),
-        Ok(StepResult::Ignored(_)) => gone(tx).map(|()| TimerResult::Void(id)),
-        Err(_) => later(tx, now.plus(REFUSED_AGAIN), TimerResult::Refused(id)),
+        StepResult::Later(due) => later(tx, due),
+        StepResult::Ignored(_) => gone(tx).map(|()| TimerResult::Void(id)),
     }
 }
 

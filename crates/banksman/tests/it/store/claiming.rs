@@ -111,11 +111,11 @@ fn a_delayed_task_is_claimed_when_its_time_has_come(world: &World) {
     let later = added(&store, Add { new, ..load("later") }).stored.task.id;
     assert_eq!(store.overview().unwrap().next_timer, Some(due));
     let early = NOON.plus(Span(HOUR.0 - 1));
-    assert_eq!(store.fire_due(early, 10).unwrap(), []);
+    assert_eq!(store.fire_due(early, 10).unwrap().results, []);
     assert!(claim(&store, "worker:w1", early).is_none());
     let timers = store.detail(later).unwrap().timers;
     assert_eq!(timers.iter().map(|timer| timer.kind).collect::<Vec<_>>(), [TimerKind::Ready]);
-    assert_eq!(store.fire_due(due, 10).unwrap().len(), 1);
+    assert_eq!(store.fire_due(due, 10).unwrap().results.len(), 1);
     assert_eq!(store.overview().unwrap().next_timer, None);
     claim_first(&store, later, due);
     let past = NewTask { not_before: Some(NOON), ..load("at once").new };

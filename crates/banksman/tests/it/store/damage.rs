@@ -100,11 +100,11 @@ impl Site {
         let claimed = claim(&store, "worker:w1", NOON).expect(damage);
         assert_eq!(claimed.run.task, self.healthy, "{damage}");
         assert!(claim(&store, "worker:w1", NOON).is_none(), "{damage}");
-        let fired = store.fire_due(NOON.plus(HOUR), 100).expect(damage);
+        let fired = store.fire_due(NOON.plus(HOUR), 100).expect(damage).results;
         assert!(fired.contains(&TimerResult::Moved(self.delayed)), "{damage}: {fired:?}");
         assert!(!fired.contains(&TimerResult::Moved(self.first)), "{damage}: {fired:?}");
         // The damaged one stays out of the way of the next look.
-        assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect(damage), [], "{damage}");
+        assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect(damage).results, [], "{damage}");
         let on_top = Add { needs: vec![(self.first, Edge::Blocks)], ..load("on top") };
         assert_eq!(store.add(on_top, NOON).expect(damage).stored.task.open_needs, 1);
     }
@@ -188,9 +188,9 @@ fn a_timer_of_no_known_kind_harms_nothing(world: &World) {
         "INSERT INTO timers (task, kind, number, entered, due_at) VALUES ({0}, 'alarm', 0, 1, 0), ({0}, 'bound', -1, 1, 0)",
         id.0
     ));
-    let fired = store.fire_due(NOON.plus(HOUR), 100).expect("the others fire");
+    let fired = store.fire_due(NOON.plus(HOUR), 100).expect("the others fire").results;
     assert!(fired.contains(&TimerResult::Moved(delayed)), "{fired:?}");
-    assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect("they are out of the way"), []);
+    assert_eq!(store.fire_due(NOON.plus(HOUR), 100).expect("they are out of the way").results, []);
     let found = findings(&store.check().expect("the check runs"));
     assert_eq!(found, [format!("{id}: a timer of no known kind")]);
 }

@@ -163,7 +163,7 @@ fn live_on(store: &Store) {
     apply(store, find("needed"), ask("human:kim", "done", &[]), NOON);
     claim_first(store, find("waiting"), NOON);
     apply(store, find("asking"), ask("human:kim", "done", &[]), NOON);
-    assert!(!store.fire_due(NOON.plus(DAY), 100).unwrap().is_empty());
+    assert!(!store.fire_due(NOON.plus(DAY), 100).unwrap().results.is_empty());
     let new = add(store, "new");
     assert!(new > find("waiting"));
     while claim(store, "worker:w2", NOON).is_some() {}

@@ -313,7 +313,7 @@ impl Pair {
             }
             Op::Pass { minutes } => {
                 self.now = self.now.plus(Span(i64::from(*minutes) * MINUTE.0));
-                let fired = self.store().fire_due(self.now, 1_000).expect("timers fire");
+                let fired = self.store().fire_due(self.now, 1_000).expect("timers fire").results;
                 assert_eq!(fired, self.model.fire(self.now));
             }
             Op::Reopen => {

@@ -138,7 +138,7 @@ fn a_held_task_goes_back_to_where_it_was(world: &World) {
     let id = to_checking(&store, "lift");
     let at = |hours: i64| NOON.plus(banksman_core::time::Span(hours * HOUR.0));
     // Nobody checks it, so the bound leads away.
-    assert_eq!(store.fire_due(at(2), 10).unwrap().len(), 1);
+    assert_eq!(store.fire_due(at(2), 10).unwrap().results.len(), 1);
     let held = store.task(id).unwrap();
     assert_eq!(state(&store, id), "held");
     assert_eq!(held.task.prior, held.lifecycle.find_state("checking"));

@@ -30,8 +30,8 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
     let id = to_checking(&store, "lift");
     let due = NOON.plus(Span(2 * HOUR.0));
     assert_eq!(store.overview().unwrap().next_timer, Some(due));
-    assert_eq!(store.fire_due(NOON.plus(Span(2 * HOUR.0 - 1)), 10).unwrap(), []);
-    assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
+    assert_eq!(store.fire_due(NOON.plus(Span(2 * HOUR.0 - 1)), 10).unwrap().results, []);
+    assert_eq!(store.fire_due(due, 10).unwrap().results, [TimerResult::Moved(id)]);
     let task = store.task(id).unwrap().task;
     assert_eq!((state(&store, id).as_str(), task.entered_at), ("held", due));
     assert_eq!(task.fields["waits_for"], "somebody to check");
@@ -40,7 +40,7 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
         (last.record.trigger.as_str(), last.record.actor.to_string().as_str()),
         ("nobody_checked", "system")
     );
-    assert_eq!(store.fire_due(due.plus(DAY), 10).unwrap(), []);
+    assert_eq!(store.fire_due(due.plus(DAY), 10).unwrap().results, []);
     assert_eq!(store.overview().unwrap().next_timer, None);
 }
 
@@ -70,16 +70,16 @@ fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
     pause();
     let after = |hours: i64| NOON.plus(Span(hours * HOUR.0));
     assert_eq!(
-        store.fire_due(after(2), 10).unwrap(),
+        store.fire_due(after(2), 10).unwrap().results,
         [TimerResult::Moved(works), TimerResult::Later(waits)]
     );
-    assert_eq!(store.fire_due(after(3), 10).unwrap(), []);
+    assert_eq!(store.fire_due(after(3), 10).unwrap().results, []);
     // It has its whole time from the moment at which the batch goes on.
     assert!(store.resume_batch("friday", after(3)).unwrap());
     // Who says it again gives it no more.
     assert!(store.resume_batch("friday", after(4)).unwrap());
-    assert_eq!(store.fire_due(Instant(after(5).0 - 1), 10).unwrap(), []);
-    assert_eq!(store.fire_due(after(5), 10).unwrap(), [TimerResult::Moved(waits)]);
+    assert_eq!(store.fire_due(Instant(after(5).0 - 1), 10).unwrap().results, []);
+    assert_eq!(store.fire_due(after(5), 10).unwrap().results, [TimerResult::Moved(waits)]);
     pause();
     store.fire_due(after(7 * 24), 10).unwrap();
     assert_eq!([state(&store, waits), state(&store, asks)], ["held", "failed"]);
@@ -91,7 +91,7 @@ fn a_timer_fires_once_for_two_who_look(world: &World) {
         let ids: Vec<_> =
             (0..3).map(|n| to_checking(&handles[0], &format!("{round}.{n}"))).collect();
         let fired = at_once(4, |thread| {
-            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
+            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works").results
         });
         for id in &ids {
             let moved =
@@ -113,7 +113,7 @@ fn a_reminder_is_sent_once_by_two_who_look(world: &World) {
     for round in 1..=15 {
         to_asking(&handles[0], &format!("lift {round}"));
         at_once(4, |thread| {
-            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works")
+            handles[thread % 2].fire_due(NOON.plus(DAY), 100).expect("firing works").results
         });
         let sent = world.raw().number("SELECT count(*) FROM notices WHERE kind = 'reminder'");
         assert_eq!(sent, round);
@@ -126,12 +126,12 @@ fn progress_puts_a_bound_off(world: &World) {
     let epoch = claim_first(&store, id, NOON);
     let beaten = NOON.plus(Span(50 * MINUTE.0));
     apply(&store, id, heartbeat(epoch, beaten.plus(HOUR)), beaten);
-    assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap(), [TimerResult::Later(id)]);
+    assert_eq!(store.fire_due(NOON.plus(HOUR), 10).unwrap().results, [TimerResult::Later(id)]);
     let due = beaten.plus(HOUR);
     assert_eq!(store.overview().unwrap().next_timer, Some(due));
     assert_eq!(state(&store, id), "lifting");
-    assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap(), []);
-    assert_eq!(store.fire_due(due, 10).unwrap(), [TimerResult::Moved(id)]);
+    assert_eq!(store.fire_due(Instant(due.0 - 1), 10).unwrap().results, []);
+    assert_eq!(store.fire_due(due, 10).unwrap().results, [TimerResult::Moved(id)]);
     assert_eq!(state(&store, id), "failed");
     let stop = pending(&store, due);
     assert_eq!(stop[0].effect, Effect::Stop { epoch });
@@ -151,9 +151,12 @@ fn a_timer_of_an_earlier_stay_is_void(world: &World) {
         id = id.0,
         due = NOON.0,
     ));
-    assert_eq!(store.fire_due(NOON, 10).unwrap(), [TimerResult::Void(id), TimerResult::Void(id)]);
+    assert_eq!(
+        store.fire_due(NOON, 10).unwrap().results,
+        [TimerResult::Void(id), TimerResult::Void(id)]
+    );
     assert_eq!(store.task(id).unwrap().task, before);
-    assert_eq!(store.fire_due(NOON, 10).unwrap(), []);
+    assert_eq!(store.fire_due(NOON, 10).unwrap().results, []);
 }
 
 fn leaving_a_state_takes_its_timers_along(world: &World) {
@@ -182,16 +185,22 @@ fn reminders_are_sent_once_each(world: &World) {
         world.raw().rows(texts).into_iter().flatten().flatten().collect()
     };
     let days = |days: i64| format!("{id} is asking, for {days} days now: lift");
-    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), [TimerResult::Moved(id)]);
-    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap(), []);
+    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap().results, [TimerResult::Moved(id)]);
+    assert_eq!(store.fire_due(NOON.plus(DAY), 10).unwrap().results, []);
     assert_eq!(reminders(), [days(1)]);
     let timers = store.detail(id).unwrap().timers;
     assert_eq!(timers[0].kind, TimerKind::Remind(1));
     let other = world.open();
-    assert_eq!(other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
+    assert_eq!(
+        other.fire_due(NOON.plus(Span(3 * DAY.0)), 10).unwrap().results,
+        [TimerResult::Moved(id)]
+    );
     assert_eq!(reminders(), [days(1), days(3)]);
     assert_eq!(store.history(id, 0).unwrap().len(), 4);
-    assert_eq!(store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap(), [TimerResult::Moved(id)]);
+    assert_eq!(
+        store.fire_due(NOON.plus(Span(7 * DAY.0)), 10).unwrap().results,
+        [TimerResult::Moved(id)]
+    );
     assert_eq!(state(&store, id), "failed");
 }
 
@@ -205,8 +214,8 @@ fn the_oldest_timers_fire_first_and_no_more_than_asked(world: &World) {
     let (third, first, second) = (delayed("c", 30), delayed("a", 10), delayed("b", 20));
     let late = NOON.plus(HOUR);
     assert_eq!(
-        store.fire_due(late, 2).unwrap(),
+        store.fire_due(late, 2).unwrap().results,
         [TimerResult::Moved(first), TimerResult::Moved(second)]
     );
-    assert_eq!(store.fire_due(late, 2).unwrap(), [TimerResult::Moved(third)]);
+    assert_eq!(store.fire_due(late, 2).unwrap().results, [TimerResult::Moved(third)]);
 }
