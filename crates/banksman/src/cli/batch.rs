@@ -92,21 +92,25 @@ const NO_BOUND: &str = "none";
 const MOST_DOLLARS: f64 = 1e9;
 
 fn create(context: &Context, args: &BoundsArgs) -> Result<Exit> {
-    let at_once = args.concurrency.unwrap_or(limits::BATCH_CONCURRENCY);
-    let session = context.session_or_new(&ActorArgs::default())?;
-    capacity::create_batch(&session, &args.batch.name, at_once, context.now)?;
-    set(context, args)
+    let (session, name) = (context.session_or_new(&ActorArgs::default())?, &args.batch.name);
+    let created = capacity::create_batch(&session, name, wanted(args), context.now)?;
+    let hint = || format!("change it: banksman batch set {name}");
+    let taken = || Failure::argument(format!("there is a batch `{name}` already"), hint());
+    print(context, name, Some(&created.ok_or_else(taken)?))
 }
 
 fn set(context: &Context, args: &BoundsArgs) -> Result<Exit> {
+    change(context, &args.batch.name, wanted(args))
+}
+
+fn wanted(args: &BoundsArgs) -> BatchChange {
     let budget = BudgetChange {
         runs: args.runs.unwrap_or_default(),
         tokens: args.tokens.unwrap_or_default(),
         cost_micros: args.cost.unwrap_or_default(),
         time: args.time.unwrap_or_default(),
     };
-    let wanted = BatchChange { concurrency: args.concurrency, paused: None, budget };
-    change(context, &args.batch.name, wanted)
+    BatchChange { concurrency: args.concurrency, paused: None, budget }
 }
 
 fn pause(context: &Context, args: &NameArgs) -> Result<Exit> {
@@ -182,8 +186,8 @@ fn rows(batches: &[Batch]) -> String {
         let running = format!("{} of {}", batch.running, batch.concurrency);
         let bounds: Vec<String> =
             batch.budget.bounds(&batch.used).iter().map(BudgetLimit::to_string).collect();
-        let (failed, runs) = (batch.given_up, batch.used.runs);
-        cells([&batch.name, &state, &progress, &running, &failed, &runs, &bounds.join(", ")])
+        let (given_up, runs) = (batch.given_up, batch.used.runs);
+        cells([&batch.name, &state, &progress, &running, &given_up, &runs, &bounds.join(", ")])
     };
-    table(["BATCH", "", "DONE", "RUNNING", "FAILED", "RUNS", "BUDGET"], batches.iter().map(row))
+    table(["BATCH", "", "DONE", "RUNNING", "GIVEN UP", "RUNS", "BUDGET"], batches.iter().map(row))
 }

@@ -128,8 +128,8 @@ fn facts(config: &Config, page: &StatusPage, now: Instant) -> String {
     }
     for batch in &overview.batches {
         let paused = if batch.paused { ", paused" } else { "" };
-        let given_up =
-            if batch.given_up > 0 { format!(", {} failed", batch.given_up) } else { String::new() };
+        let count = batch.given_up;
+        let given_up = if count > 0 { format!(", {count} given up") } else { String::new() };
         fact(
             "batch",
             format!(

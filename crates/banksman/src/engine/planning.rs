@@ -380,7 +380,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> Result<NewChild> {
     };
     let blocks = placed.blocked_by.iter().map(|at| (*at, Edge::Blocks));
     let informs = placed.informed_by.iter().map(|at| (*at, Edge::Informs));
-    Ok(NewChild { add, parent: None, after: blocks.chain(informs).collect() })
+    Ok(NewChild { add, parent: None, after: blocks.chain(informs).collect(), own_batch: None })
 }
 
 fn kind_of(subtask: &Stored) -> StateKind {

@@ -20,14 +20,15 @@ pub fn batches(session: &Session) -> Result<Vec<Batch>, OpsError> {
     Ok(session.may(Operation::ReadStore)?.batches()?)
 }
 
-/// Creates a batch, unless there is one of this name.
+/// Creates a batch. `None` if there is one of this name.
 pub fn create_batch(
     session: &Session,
     name: &str,
-    concurrency: u32,
+    change: BatchChange,
     now: Instant,
-) -> Result<(), OpsError> {
-    Ok(session.may(Operation::RunAgents)?.put_batch(name, concurrency, now)?)
+) -> Result<Option<Batch>, OpsError> {
+    let store = session.may(Operation::RunAgents)?;
+    Ok(if store.create_batch(name, change, now)? { store.batch(name)? } else { None })
 }
 
 /// Changes a batch. `None` if there is none of this name.
@@ -37,10 +38,7 @@ pub fn change_batch(
     change: BatchChange,
 ) -> Result<Option<Batch>, OpsError> {
     let store = session.may(Operation::RunAgents)?;
-    if !store.set_batch(name, change)? {
-        return Ok(None);
-    }
-    Ok(store.batches()?.into_iter().find(|batch| batch.name == name))
+    Ok(if store.set_batch(name, change)? { store.batch(name)? } else { None })
 }
 
 /// Starts the tasks of a paused batch again.
@@ -50,8 +48,7 @@ pub fn resume_batch(
     now: Instant,
 ) -> Result<Option<Batch>, OpsError> {
     let store = session.may(Operation::RunAgents)?;
-    store.resume_batch(name, store.now(now)?)?;
-    change_batch(session, name, BatchChange::default())
+    Ok(if store.resume_batch(name, store.now(now)?)? { store.batch(name)? } else { None })
 }
 
 /// Every account that was ever paused.

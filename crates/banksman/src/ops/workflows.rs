@@ -230,22 +230,15 @@ pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, O
     for step in &steps {
         flow.steps.push(step.data(Field::Spec)?.ok_or_else(damaged)?);
     }
-    let cost_micros = cost_of(store, &workflow, &steps)?;
+    // A workflow has its own batch, which includes its reviews.
+    let batch = workflow.task.batch.as_deref();
+    let cost_micros = batch.map_or(Ok(0), |batch| store.cost_of_batch(batch))?;
     let mut reviews = BTreeMap::new();
     for step in &steps {
         reviews.insert(step.task.id, open_reviews(store, step)?);
     }
     reviews.retain(|_, open| !open.is_empty());
     Ok(WorkflowStatus { workflow, steps, flow, cost_micros, reviews })
-}
-
-/// A workflow has its own batch, which includes its reviews.
-fn cost_of(store: &Store, workflow: &Stored, steps: &[Stored]) -> Result<i64, OpsError> {
-    let batches = store.batches()?;
-    let own = batches.iter().find(|batch| Some(&batch.name) == workflow.task.batch.as_ref());
-    let of_steps = steps.iter().map(|step| step.task.spent.cost_micros);
-    let sum = of_steps.fold(0, i64::saturating_add);
-    Ok(own.map_or(sum, |batch| batch.used.cost_micros))
 }
 
 impl WorkflowStatus {

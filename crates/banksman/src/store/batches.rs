@@ -1,10 +1,11 @@
 //! Batches: their limits, their budgets and how far their tasks are.
 
+use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::schedule::{Budget, Used};
 use banksman_core::time::{Instant, Span};
 
 use super::conn::{DbError, Row, SqlValue};
-use super::spent::used;
+use super::spent::{batch_scope, used};
 use super::tx::{Tx, params};
 use super::{Result, Store, sql};
 
@@ -76,26 +77,19 @@ impl BudgetChange {
 }
 
 impl Store {
-    /// Adds a batch; an existing one does not change.
-    pub fn put_batch(&self, name: &str, concurrency: u32, now: Instant) -> Result<()> {
-        let columns = params![name, concurrency.max(1), now];
-        self.write(move |tx| tx.write(sql::INSERT_BATCH, &columns))
+    /// Creates a batch. False if there is one of this name, which does not change.
+    pub fn create_batch(&self, name: &str, change: BatchChange, now: Instant) -> Result<bool> {
+        let name = name.to_owned();
+        self.write(move |tx| {
+            let at_once = change.concurrency.unwrap_or(BATCH_CONCURRENCY);
+            Ok(insert_batch(tx, &name, at_once, now)? && set_batch(tx, &name, change)?)
+        })
     }
 
     /// Changes a batch, and returns whether it exists.
     pub fn set_batch(&self, name: &str, change: BatchChange) -> Result<bool> {
         let name = name.to_owned();
-        self.write(move |tx| {
-            let columns = params![&name, change.concurrency.map(|most| most.max(1)), change.paused];
-            let before = tx.first(sql::SET_BATCH, &columns, |row| budget(row, 0))?;
-            let Some(before) = before else { return Ok(false) };
-            let after = change.budget.after(&before);
-            if after != before {
-                set_budget_if(tx, &name, &before, &after)?;
-            }
-            tx.notify();
-            Ok(true)
-        })
+        self.write(move |tx| set_batch(tx, &name, change))
     }
 
     /// Whether the batch of a task, if it has one, is paused.
@@ -106,6 +100,48 @@ impl Store {
     pub fn batches(&self) -> Result<Vec<Batch>> {
         self.read(batches)
     }
+
+    pub fn batch(&self, name: &str) -> Result<Option<Batch>> {
+        self.row(sql::BATCH, &params![name], batch)
+    }
+
+    /// What the ended runs of a batch have cost.
+    pub fn cost_of_batch(&self, name: &str) -> Result<i64> {
+        let used = self.row(sql::SPENT, &params![batch_scope(name)], |row| used(row, 0))?;
+        Ok(used.unwrap_or_default().cost_micros)
+    }
+}
+
+/// Adds a batch under the first free name: `spring`, `spring-2`, …
+pub(super) fn add_batch(
+    tx: &mut Tx<'_>,
+    name: &str,
+    concurrency: u32,
+    now: Instant,
+) -> Result<String> {
+    let (mut free, mut number) = (name.to_owned(), 1);
+    while !insert_batch(tx, &free, concurrency, now)? {
+        number += 1;
+        free = format!("{name}-{number}");
+    }
+    Ok(free)
+}
+
+/// Returns whether the name was free.
+fn insert_batch(tx: &mut Tx<'_>, name: &str, concurrency: u32, now: Instant) -> Result<bool> {
+    tx.has(sql::INSERT_BATCH, &params![name, concurrency.max(1), now])
+}
+
+pub(super) fn set_batch(tx: &mut Tx<'_>, name: &str, change: BatchChange) -> Result<bool> {
+    let columns = params![name, change.concurrency.map(|most| most.max(1)), change.paused];
+    let before = tx.first(sql::SET_BATCH, &columns, |row| budget(row, 0))?;
+    let Some(before) = before else { return Ok(false) };
+    let after = change.budget.after(&before);
+    if after != before {
+        set_budget_if(tx, name, &before, &after)?;
+    }
+    tx.notify();
+    Ok(true)
 }
 
 /// Changes the budget of a batch, if it is still the one that the change was decided on.
@@ -127,18 +163,20 @@ fn bounds(budget: &Budget) -> [SqlValue; 4] {
 }
 
 pub(super) fn batches(tx: &mut Tx<'_>) -> Result<Vec<Batch>> {
-    tx.all(sql::BATCHES, &params![BATCHES], |row| {
-        Ok::<_, DbError>(Batch {
-            name: row.get(0)?,
-            concurrency: row.int(1)?,
-            paused: row.get(2)?,
-            budget: budget(row, 3)?,
-            used: used(row, 7)?,
-            tasks: row.int(11)?,
-            running: row.int(12)?,
-            done: row.int(13)?,
-            given_up: row.int(14)?,
-        })
+    tx.all(sql::BATCHES, &params![BATCHES], batch)
+}
+
+fn batch(row: &Row) -> Result<Batch, DbError> {
+    Ok(Batch {
+        name: row.get(0)?,
+        concurrency: row.int(1)?,
+        paused: row.get(2)?,
+        budget: budget(row, 3)?,
+        used: used(row, 7)?,
+        tasks: row.int(11)?,
+        running: row.int(12)?,
+        done: row.int(13)?,
+        given_up: row.int(14)?,
     })
 }
 

@@ -6,7 +6,8 @@ use banksman_core::ids::TaskId;
 use banksman_core::machine::{Event, Rejected};
 use banksman_core::time::Instant;
 
-use super::apply::{Add, Applied, Edge, add_in, apply_to};
+use super::apply::{Add, Applied, Edge, add_in, apply_to, replay};
+use super::batches::add_batch;
 use super::conn::{DbError, Row};
 use super::notices::{NewNotice, write_notice};
 use super::query::{Progress, ranges};
@@ -21,6 +22,9 @@ pub struct NewChild {
     pub add: Add,
     pub parent: Option<usize>,
     pub after: Vec<(usize, Edge)>,
+    /// The runs at once of a new batch for it and its children. Its name is that of the task's
+    /// batch, with a number if there is one of that name.
+    pub own_batch: Option<u32>,
 }
 
 /// How many children a task has, by outcome.
@@ -44,7 +48,7 @@ impl Store {
     /// Adds all of them or none. With a key on each, a repeated call returns the same tasks.
     pub fn add_children(&self, children: &[NewChild], now: Instant) -> Result<Vec<Applied>> {
         let list = children.to_vec();
-        let added = self.write(move |tx| add_all(tx, &list, now))?;
+        let added = self.write_keyed(move |tx| add_all(tx, &list, now))?;
         for applied in &added {
             self.definitions.remember(&applied.stored.lifecycle);
         }
@@ -186,7 +190,14 @@ fn add_all(tx: &mut Tx<'_>, children: &[NewChild], now: Instant) -> Result<Vec<A
     for child in children {
         let mut add = child.add.clone();
         if let Some(parent) = child.parent {
-            add.new.parent = Some(added[parent].stored.task.id);
+            let parent = &added[parent].stored.task;
+            add.new.parent = Some(parent.id);
+            add.new.batch = add.new.batch.or_else(|| parent.batch.clone());
+        }
+        if let (Some(name), Some(at_once)) = (&add.new.batch, child.own_batch)
+            && replay(tx, add.key.as_ref())?.is_none()
+        {
+            add.new.batch = Some(add_batch(tx, name, at_once, now)?);
         }
         add.needs.extend(child.after.iter().map(|(at, edge)| (added[*at].stored.task.id, *edge)));
         added.push(add_in(tx, &add, now)?);

@@ -99,15 +99,24 @@ macro_rules! open_runs {
     };
 }
 
-/// The limits of a batch and what it has used.
+/// The limits of a batch, what it has used, and more columns.
 macro_rules! batch_loads {
-    ($rest:literal) => {
+    ($more:expr, $rest:literal) => {
         concat!(
             "SELECT b.name, b.concurrency, b.paused, b.budget_runs, b.budget_tokens, b.budget_cost_micros, b.budget_millis, \
-             s.runs, s.tokens, s.cost_micros, s.millis \
-             FROM batches b LEFT JOIN spent s ON s.scope = 'batch:' || b.name ",
+             s.runs, s.tokens, s.cost_micros, s.millis",
+            $more,
+            " FROM batches b LEFT JOIN spent s ON s.scope = 'batch:' || b.name ",
             $rest
         )
+    };
+}
+
+/// The progress of a batch's tasks, as columns.
+macro_rules! batch_progress {
+    () => {
+        ", count(t.id), count(t.lease_worker), count(CASE WHEN t.kind = 'done' THEN 1 END), \
+         count(CASE WHEN t.kind IN ('failed', 'cancelled') THEN 1 END)"
     };
 }
 
@@ -484,9 +493,9 @@ statements! {
     SET_PAUSED = "UPDATE switches SET value = $1, changed_by = $2, changed_at = $3 WHERE name = 'paused'";
     PAUSED = "SELECT value, name FROM switches WHERE name = 'paused'";
     OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
-    BATCH_LOAD = batch_loads!("WHERE b.name = $1");
-    READY_BATCHES = batch_loads!("WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
-    BUDGETED_BATCHES = batch_loads!("WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL \
+    BATCH_LOAD = batch_loads!("", "WHERE b.name = $1");
+    READY_BATCHES = batch_loads!("", "WHERE EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
+    BUDGETED_BATCHES = batch_loads!("", "WHERE b.paused = 0 AND (b.budget_runs IS NOT NULL OR b.budget_tokens IS NOT NULL \
      OR b.budget_cost_micros IS NOT NULL OR b.budget_millis IS NOT NULL) \
      AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch = b.name AND t.queue_rank IS NOT NULL) ORDER BY b.name LIMIT $1");
     COUNT_RUNNING_OF_BATCH = "SELECT count(*) FROM tasks WHERE lease_expires_at > 0 AND batch = $1";
@@ -561,13 +570,13 @@ statements! {
     PROJECTS = "SELECT name, path FROM projects ORDER BY name LIMIT $1";
     INSERT_PROJECT_IF_NEW = "INSERT INTO projects (name, path, created_at) VALUES ($1, $2, $3) \
      ON CONFLICT (name) DO NOTHING";
+    /// Returns a row if there was none of this name.
     INSERT_BATCH = "INSERT INTO batches (name, concurrency, created_at) VALUES ($1, $2, $3) \
-     ON CONFLICT (name) DO NOTHING";
-    BATCHES = "SELECT b.name, b.concurrency, b.paused, b.budget_runs, b.budget_tokens, b.budget_cost_micros, b.budget_millis, \
-     s.runs, s.tokens, s.cost_micros, s.millis, count(t.id), count(t.lease_worker), count(CASE WHEN t.kind = 'done' THEN 1 END), \
-     count(CASE WHEN t.kind IN ('failed', 'cancelled') THEN 1 END) \
-     FROM batches b LEFT JOIN spent s ON s.scope = 'batch:' || b.name LEFT JOIN tasks t ON t.batch = b.name \
-     GROUP BY b.name, s.scope ORDER BY b.name LIMIT $1";
+     ON CONFLICT (name) DO NOTHING RETURNING name";
+    BATCHES = batch_loads!(batch_progress!(), "LEFT JOIN tasks t ON t.batch = b.name \
+     GROUP BY b.name, s.scope ORDER BY b.name LIMIT $1");
+    BATCH = batch_loads!(batch_progress!(), "LEFT JOIN tasks t ON t.batch = b.name \
+     WHERE b.name = $1 GROUP BY b.name, s.scope");
     STRAY_RECORDS = "SELECT DISTINCT a.task FROM audit a LEFT JOIN tasks t ON t.id = a.task WHERE t.id IS NULL ORDER BY a.task LIMIT $1";
     COUNT_BY_STATE = "SELECT state, kind, count(*) FROM tasks GROUP BY state, kind ORDER BY state, kind";
     COUNT_ENDED_REVIEWS = "SELECT t.state, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \

@@ -125,7 +125,7 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
     let definition = definition_for(Purpose::Review, overrides)?;
     let (actor, key) = (Actor::system(), Some(IdempotencyKey::new(&key, &key)));
     let add = Add { new, definition, needs: Vec::new(), actor, key, arrival: None };
-    Ok(NewChild { add, parent: None, after: Vec::new() })
+    Ok(NewChild { add, parent: None, after: Vec::new(), own_batch: None })
 }
 
 /// The reviews as one record. The time that the panel was paused is added to all of its times.

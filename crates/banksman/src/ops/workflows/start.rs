@@ -10,6 +10,7 @@ use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::contract::{DrivenBy, Field, NO_GATE, Purpose, SettingName};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
+use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
@@ -21,7 +22,6 @@ use crate::ops::library::Library;
 use crate::ops::principal::Operation;
 use crate::ops::tasks::named;
 use crate::ops::{OpsError, Session, request_text};
-use crate::store::batches::BatchChange;
 use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// The time limit of steps and gates in a manual workflow, so that its driver loses neither.
@@ -77,13 +77,6 @@ pub fn start(
     }
     let WorkflowStart { children, places, .. } = start;
     let added = store.add_children(&children, now)?;
-    for (flow, head) in flows.iter().zip(&heads) {
-        let Applied { stored, replayed, .. } = &added[*head];
-        if let (Some(batch), Some(_), false) = (&stored.task.batch, flow.parallel, *replayed) {
-            let change = BatchChange { concurrency: flow.parallel, ..BatchChange::default() };
-            store.set_batch(batch, change)?;
-        }
-    }
     let started = flows.iter().zip(&heads).map(|(flow, head)| {
         let step = |step: &Step| added[places[&(flow.id.clone(), step.id.clone())]].stored.clone();
         let Applied { stored, replayed, .. } = added[*head].clone();
@@ -153,7 +146,6 @@ impl WorkflowStart<'_> {
 
     /// Adds the task of the workflow and returns its index.
     fn workflow(&mut self, flow: &Workflow) -> Result<usize, OpsError> {
-        let batch = self.new_batch(&flow.id)?;
         let limit = flow.breaker.time.map(|time| timeout(SettingName::TimeLimit, time));
         let head = Workflow { steps: Vec::new(), ..flow.clone() };
         // Without a repository there is nothing to merge, and manual work has no branches of ours.
@@ -171,18 +163,11 @@ impl WorkflowStart<'_> {
             &flow.id,
         )?;
         child.add.new.body = flow.about.clone();
-        child.add.new.batch = Some(batch);
+        // Batches are named after their workflow: `phase-4`, `phase-4-2`, …
+        child.add.new.batch = Some(named(&flow.id)?.to_owned());
+        child.own_batch = Some(flow.parallel.unwrap_or(limits::BATCH_CONCURRENCY));
         self.children.push(child);
         Ok(self.children.len() - 1)
-    }
-
-    /// Batches are named after their workflow: `phase-4`, `phase-4-2`, …
-    fn new_batch(&self, id: &str) -> Result<String, OpsError> {
-        let taken: BTreeSet<String> =
-            self.store.batches()?.into_iter().map(|batch| batch.name).collect();
-        let numbered = (2..).map(|number| format!("{id}-{number}"));
-        let name = [id.to_owned()].into_iter().chain(numbered).find(|name| !taken.contains(name));
-        named(&name.unwrap_or_default()).map(str::to_owned)
     }
 
     fn step(&mut self, flow: &Workflow, head: usize, step: &Step) -> Result<(), OpsError> {
@@ -208,7 +193,6 @@ impl WorkflowStart<'_> {
         let settings = self.settings(step);
         let mut child = self.child(Purpose::Step, settings, title.trim(), fields.into(), &key)?;
         child.add.new.body = step.prompt.clone();
-        child.add.new.batch = self.children[head].add.new.batch.clone();
         child.add.new.tags = vec![step.role.clone()];
         child.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
         child.parent = Some(head);
@@ -294,7 +278,7 @@ impl WorkflowStart<'_> {
             key,
             arrival: None,
         };
-        Ok(NewChild { add, parent: None, after: Vec::new() })
+        Ok(NewChild { add, parent: None, after: Vec::new(), own_batch: None })
     }
 
     /// Lets a step wait for what a name means in a workflow that is started together with its own,

@@ -207,17 +207,25 @@ fn batches_have_bounds() {
     assert_snapshot!(harness.run(&["batch", "create", "spring", "--concurrency", "1"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
-    spring  active  0 of 0  0 of 1   0       0
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
+    spring  active  0 of 0  0 of 1   0         0
     -- stderr
     next: banksman batch list
     ");
     assert_snapshot!(harness.run(&["batch", "list"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
-    spring  active  0 of 0  0 of 1   0       0
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
+    spring  active  0 of 0  0 of 1   0         0
     ");
+    assert_snapshot!(harness.run(&["batch", "create", "spring", "--cost", "20"]), @"
+    exit 2
+    -- stderr
+    error: there is a batch `spring` already (BM-E001)
+    hint: change it: banksman batch set spring
+    ");
+    let cost = harness.json(&["batch", "list"])["batches"][0]["budget"]["costMicros"].clone();
+    assert_eq!(cost, json!(null), "it stays as it is");
     assert_snapshot!(harness.run(&["batch", "pause", "autumn"]), @"
     exit 2
     -- stderr
@@ -273,8 +281,8 @@ fn a_bound_of_a_batch_is_lifted_by_none() {
     assert_snapshot!(harness.run(&["batch", "set", "spring", "--cost", "none"]), @"
     exit 0
     -- stdout
-    BATCH           DONE    RUNNING  FAILED  RUNS  BUDGET
-    spring  active  0 of 0  0 of 4   0       0     runs: 0 of 10, tokens: 0 of 500
+    BATCH           DONE    RUNNING  GIVEN UP  RUNS  BUDGET
+    spring  active  0 of 0  0 of 4   0         0     runs: 0 of 10, tokens: 0 of 500
     -- stderr
     next: banksman batch list
     ");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier, LazyLock};
 use std::thread;
 
 use banksman::ops::Session;
-use banksman::store::batches::{BudgetChange, NewBound};
+use banksman::store::batches::{BatchChange, BudgetChange, NewBound};
 use banksman::store::conn::DbError;
 use banksman::store::outbox::PendingEffect;
 use banksman::store::{
@@ -98,6 +98,12 @@ pub(crate) fn load_keyed(title: &str, text: &str) -> Add {
     let mut add = Add { key: key(text, title), ..load(title) };
     add.new.body = format!("the body of {title}");
     add
+}
+
+/// A batch with a limit and nothing else.
+pub(crate) fn put_batch(store: &Store, name: &str, concurrency: u32) {
+    let change = BatchChange { concurrency: Some(concurrency), ..BatchChange::default() };
+    assert!(store.create_batch(name, change, NOON).expect("it is created"));
 }
 
 pub(crate) fn add(store: &Store, title: &str) -> TaskId {

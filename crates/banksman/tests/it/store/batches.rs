@@ -7,7 +7,7 @@ use banksman::store::{Add, Store, StoreError};
 use banksman_core::machine::NewTask;
 use banksman_core::schedule::{Budget, Used};
 
-use super::acts::{HOUR, NOON, added, at_once, exactly, load};
+use super::acts::{HOUR, NOON, added, at_once, exactly, load, put_batch};
 use super::on_both;
 use super::world::World;
 use crate::engine::processes::wait_until;
@@ -18,6 +18,8 @@ on_both!(
     a_batch_counts_its_tasks,
     a_bound_that_is_lifted_is_gone_and_the_others_stay,
     bounds_that_two_people_set_at_once_are_both_kept,
+    a_batch_is_created_with_its_limits_or_not_at_all,
+    one_batch_is_read_however_many_there_are,
 );
 
 fn a_project_has_one_folder(world: &World) {
@@ -56,9 +58,10 @@ fn projects_that_race_have_one_folder(world: &World) {
 
 fn a_batch_counts_its_tasks(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 2, NOON).unwrap();
-    store.put_batch("friday", 9, NOON).expect("one that is there stays as it is");
-    store.put_batch("empty", 0, NOON).unwrap();
+    put_batch(&store, "friday", 2);
+    let change = BatchChange { concurrency: Some(9), ..change(exactly(Budget::default())) };
+    assert!(!store.create_batch("friday", change, NOON).unwrap(), "it is there and stays as it is");
+    put_batch(&store, "empty", 0);
     for number in 0..3 {
         let new = NewTask { batch: Some("friday".to_owned()), ..load(&number.to_string()).new };
         added(&store, Add { new, ..load("") });
@@ -91,7 +94,7 @@ fn change(budget: BudgetChange) -> BatchChange {
 
 fn a_bound_that_is_lifted_is_gone_and_the_others_stay(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 2, NOON).unwrap();
+    put_batch(&store, "friday", 2);
     let all = Budget { runs: Some(3), tokens: Some(500), cost_micros: Some(7), time: Some(HOUR) };
     assert!(store.set_batch("friday", change(exactly(all))).unwrap());
     assert_eq!(budget(&store), all);
@@ -104,7 +107,7 @@ fn a_bound_that_is_lifted_is_gone_and_the_others_stay(world: &World) {
 
 fn bounds_that_two_people_set_at_once_are_both_kept(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 2, NOON).unwrap();
+    put_batch(&store, "friday", 2);
     let mut somebody = world.raw();
     somebody.run("BEGIN; UPDATE batches SET budget_tokens = 500 WHERE name = 'friday'");
     let runs = BudgetChange { runs: NewBound::Most(3), ..BudgetChange::default() };
@@ -116,4 +119,36 @@ fn bounds_that_two_people_set_at_once_are_both_kept(world: &World) {
     });
     let both = Budget { runs: Some(3), tokens: Some(500), ..Budget::default() };
     assert_eq!(budget(&store), both);
+}
+
+fn a_batch_is_created_with_its_limits_or_not_at_all(world: &World) {
+    let store = world.open();
+    let of = |runs| change(BudgetChange { runs: NewBound::Most(runs), ..BudgetChange::default() });
+    let handles = [world.open(), world.open()];
+    let created = at_once(4, |thread| {
+        handles[thread % 2].create_batch("friday", of(thread as i64 + 1), NOON).unwrap()
+    });
+    let winner = created.iter().position(|created| *created).expect("one of them");
+    assert_eq!(created.iter().filter(|created| **created).count(), 1);
+    assert_eq!(budget(&store).runs, Some(winner as i64 + 1));
+    assert!(!store.create_batch("friday", of(9), NOON).unwrap());
+    assert_eq!(budget(&store).runs, Some(winner as i64 + 1));
+}
+
+fn one_batch_is_read_however_many_there_are(world: &World) {
+    let store = world.open();
+    let mut raw = world.raw();
+    let row = |number: i32| format!("('a{number:04}', 1, 0)");
+    let rows: Vec<String> = (0..1_000).map(row).collect();
+    raw.run(&format!(
+        "INSERT INTO batches (name, concurrency, created_at) VALUES {}",
+        rows.join(", ")
+    ));
+    put_batch(&store, "zeta", 2);
+    let new = NewTask { batch: Some("zeta".to_owned()), ..load("lift").new };
+    added(&store, Add { new, ..load("") });
+    assert!(store.batches().unwrap().iter().all(|batch| batch.name != "zeta"));
+    let zeta = store.batch("zeta").unwrap().expect("it is found by its name");
+    assert_eq!((zeta.concurrency, zeta.tasks), (2, 1));
+    assert_eq!(store.batch("omega").unwrap(), None);
 }

@@ -65,7 +65,8 @@ fn child(title: &str, parent: Option<usize>, after: &[usize]) -> NewChild {
         NewTask { title: title.to_owned(), project: "harness".to_owned(), ..NewTask::default() };
     let actor = actor("human:kim");
     let add = Add { new, definition, needs: Vec::new(), actor, key: None, arrival: None };
-    NewChild { add, parent, after: after.iter().map(|at| (*at, Edge::Blocks)).collect() }
+    let after = after.iter().map(|at| (*at, Edge::Blocks)).collect();
+    NewChild { add, parent, after, own_batch: None }
 }
 
 /// A parent, and three children in a row.

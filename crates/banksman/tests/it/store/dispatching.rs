@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::acts::{
     CRANE, DAY, HOUR, MINUTE, NOON, TTL, actor, add, added, apply, at_once, claim, definition,
-    dispatch, ended, exactly, finish, load, node, request, state, worker,
+    dispatch, ended, exactly, finish, load, node, put_batch, request, state, worker,
 };
 use super::world::World;
 use super::{on_both, on_both_damaging};
@@ -242,7 +242,7 @@ fn a_paused_batch_holds_its_own_tasks_only(world: &World) {
 
 fn a_full_batch_holds_its_own_tasks_only(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 1, NOON).unwrap();
+    put_batch(&store, "friday", 1);
     let ids: Vec<TaskId> = (0..2)
         .map(|number| added(&store, of_batch(&number.to_string(), "friday")).stored.task.id)
         .collect();
@@ -260,7 +260,7 @@ fn a_full_batch_holds_its_own_tasks_only(world: &World) {
 
 fn a_batch_is_never_fuller_than_it_may_be(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 3, NOON).unwrap();
+    put_batch(&store, "friday", 3);
     for number in 0..30 {
         added(&store, of_batch(&number.to_string(), "friday"));
     }

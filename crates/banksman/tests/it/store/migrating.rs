@@ -18,7 +18,7 @@ use banksman_core::machine::{Event, Finish};
 
 use super::acts::{
     DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, dispatch, ended,
-    finish, key, load, load_after, node, pending, state, to_asking, to_checking, worker,
+    finish, key, load, load_after, node, pending, put_batch, state, to_asking, to_checking, worker,
 };
 use super::budgets::ask_about_batch;
 use super::raw::Raw;
@@ -172,7 +172,7 @@ fn live_on(store: &Store) {
 /// One task of each kind, so that every table has rows.
 fn furnish(store: &Store) {
     store.put_project("site", "/srv/site", NOON).unwrap();
-    store.put_batch("friday", 3, NOON).unwrap();
+    put_batch(&store, "friday", 3);
     to_asking(store, "asking");
     let checking = to_checking(store, "checking");
     let effects = pending(store, NOON);

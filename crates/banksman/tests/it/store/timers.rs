@@ -8,7 +8,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::acts::{
     DAY, HARNESS, HOUR, MINUTE, NOON, add, added, apply, ask, at_once, claim_first, fields, finish,
-    heartbeat, load, pending, state, to_asking, to_checking,
+    heartbeat, load, pending, put_batch, state, to_asking, to_checking,
 };
 use super::on_both;
 use super::world::World;
@@ -47,7 +47,7 @@ fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
 /// One that waits for others, one that a person is asked about, one that somebody works on.
 fn what_a_paused_batch_holds_up_keeps_its_time(world: &World) {
     let store = world.open();
-    store.put_batch("friday", 9, NOON).unwrap();
+    put_batch(&store, "friday", 9);
     let pause = || {
         let change = BatchChange { paused: Some(true), ..BatchChange::default() };
         assert!(store.set_batch("friday", change).unwrap());
