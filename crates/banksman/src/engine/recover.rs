@@ -1,8 +1,6 @@
 //! Recovers runs that lost something: a node that died between the claim and the start, a lease
 //! that expired, a job whose task moved on.
 
-use std::collections::BTreeSet;
-
 use banksman_core::receipt::EndCause;
 use banksman_core::time::Span;
 
@@ -31,15 +29,14 @@ impl Reconciler for Recover<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         // The jobs first: a job that begins meanwhile had its lease before.
         let jobs = self.site.jobs()?;
-        let open = self.store.open_runs(Some(&self.config.agents.node))?;
         let now = turn.now;
+        let open = self.store.open_runs(Some(&self.config.agents.node))?;
         for run in open.iter().filter(|open| open.expires_at > now) {
             let begun = self.begin_again(run, turn);
             turn.contain(Some(run.run.task), begun)?;
         }
-        let leased: BTreeSet<JobId> = open.iter().map(|open| JobId::Run(open.run)).collect();
         for job in jobs {
-            let stopped = self.stop_if_stale(job, &leased, turn);
+            let stopped = self.stop_if_stale(job, turn);
             turn.contain(Some(job.task()), stopped)?;
         }
         for open in self.store.expired(now, AT_ONCE)? {
@@ -71,9 +68,9 @@ impl<'a> Recover<'a> {
 
     /// A job must not go on after its task moved on, went to another run or ended, even if it
     /// was not stopped in time: a merge would still merge a task that was cancelled.
-    fn stop_if_stale(&self, job: JobId, leased: &BTreeSet<JobId>, turn: &mut Turn) -> Result<()> {
+    fn stop_if_stale(&self, job: JobId, turn: &mut Turn) -> Result<()> {
         let by = match job {
-            JobId::Run(_) if !leased.contains(&job) => "its lease is gone",
+            JobId::Run(run) if !self.store.has_lease(run)? => "its lease is gone",
             JobId::Activity { task, seq } if self.store.task(task)?.task.entered > seq => {
                 "the task was moved on"
             }

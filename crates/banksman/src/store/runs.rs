@@ -143,6 +143,11 @@ impl Store {
         }
     }
 
+    /// Whether a run has its lease, even if its row is damaged otherwise.
+    pub fn has_lease(&self, run: RunId) -> Result<bool> {
+        self.read(|tx| tx.has(sql::LEASE, &params![run.task, run.epoch]))
+    }
+
     /// Runs of any node whose lease has expired, the longest ago first.
     pub fn expired(&self, now: Instant, at_most: i64) -> Result<Vec<OpenRun>> {
         let params = params![at_most.clamp(1, OPEN_RUNS), now];

@@ -428,6 +428,8 @@ statements! {
      AND ended_at IS NOT NULL AND outcome = 'stopped' AND tokens = 0 AND cost_micros = 0 RETURNING account";
     RUN_OF_TOKEN = "SELECT r.task, r.epoch FROM runs r JOIN tasks t ON t.id = r.task AND t.epoch = r.epoch \
      WHERE r.token_hash = $1 AND r.ended_at IS NULL AND t.lease_expires_at IS NOT NULL";
+    LEASE = "SELECT r.epoch FROM runs r JOIN tasks t ON t.id = r.task AND t.epoch = r.epoch \
+     WHERE r.task = $1 AND r.epoch = $2 AND r.ended_at IS NULL AND t.lease_expires_at IS NOT NULL";
     OPEN_RUNS = open_runs!("ORDER BY r.task LIMIT $1");
     OPEN_RUNS_OF_NODE = open_runs!("AND r.node = $2 ORDER BY r.task LIMIT $1");
     EXPIRED_RUNS = open_runs!("AND t.lease_expires_at <= $2 ORDER BY t.lease_expires_at, t.id LIMIT $1");

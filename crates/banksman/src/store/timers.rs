@@ -6,7 +6,7 @@ use banksman_core::machine::{self, Event, StepResult, Timer, TimerKind};
 use banksman_core::time::{Instant, Span};
 
 use super::apply::save_if_version;
-use super::batches::{BatchChange, is_paused};
+use super::batches::{BatchChange, is_paused, set_batch};
 use super::conn::{DbError, Row};
 use super::damage::unless_damaged;
 use super::tx::{Tx, params};
@@ -63,22 +63,16 @@ impl Store {
     /// Resumes a batch, and returns whether it exists. The timeouts of the tasks that the pause
     /// stopped start again; a batch that was not paused stopped none.
     pub fn resume_batch(&self, name: &str, now: Instant) -> Result<bool> {
-        let bounds = self.read(|tx| match is_paused(tx, Some(name))? {
-            true => tx.query(sql::BOUNDS_OF_BATCH, &params![name]),
-            false => Ok(Vec::new()),
-        })?;
-        for row in &bounds {
-            let (id, number) = (row.get::<TaskId>(0)?, row.int(1)?);
-            self.write(move |tx| {
-                let stored = tx.load_for_update(id)?;
-                let timer = TimerKind::from_code(BOUND, number).filter(|_| is_held_up(&stored));
-                let Some(time) = timer.and_then(|timer| bound_of(&stored, timer)) else {
-                    return Ok(());
-                };
-                tx.write(sql::TIMER_LATER, &params![id, BOUND, number, now.plus(time)])
-            })?;
-        }
-        self.set_batch(name, BatchChange { paused: Some(false), ..BatchChange::default() })
+        let name = name.to_owned();
+        self.write(move |tx| {
+            if is_paused(tx, Some(&name))? {
+                for row in tx.query(sql::BOUNDS_OF_BATCH, &params![&name])? {
+                    // A damaged task must not keep the others paused; `check` names it.
+                    unless_damaged(restart_bound(tx, &row, now))?;
+                }
+            }
+            set_batch(tx, &name, BatchChange { paused: Some(false), ..BatchChange::default() })
+        })
     }
 
     /// Delayed tasks with the time at which each may start, the next first.
@@ -91,6 +85,15 @@ impl Store {
     pub fn next_work(&self, node: &str, now: Instant) -> Result<Option<Instant>> {
         self.read(|tx| tx.value(sql::NEXT_WORK, &params![node, now]))
     }
+}
+
+/// Starts a timeout that a pause has stopped again.
+fn restart_bound(tx: &mut Tx<'_>, row: &Row, now: Instant) -> Result<()> {
+    let (id, number) = (row.get(0)?, row.int(1)?);
+    let stored = tx.load_for_update(id)?;
+    let timer = TimerKind::from_code(BOUND, number).filter(|_| is_stopped_by_pause(&stored));
+    let due = timer.and_then(|timer| bound_of(&stored, timer)).map(|time| now.plus(time));
+    due.map_or(Ok(()), |due| tx.write(sql::TIMER_LATER, &params![id, BOUND, number, due]))
 }
 
 /// Reads a timer, and the stay in a state that armed it.
@@ -120,7 +123,7 @@ fn fire(
     };
     let gone = |tx: &mut Tx<'_>| tx.write(sql::DELETE_TIMER, &params![id, kind, number, entered]);
     if let Some(time) = bound_of(&old, timer)
-        && is_held_up(&old)
+        && is_stopped_by_pause(&old)
         && is_paused(tx, old.task.batch.as_deref())?
     {
         return later(tx, now.plus(time));
@@ -144,7 +147,7 @@ fn fire(
 /// Whether the pause of its batch stops the task: it is queued, or waits for others that are. Its
 /// timeouts then stop, too, because the pause causes the delay and not the task. A task under way
 /// continues.
-fn is_held_up(stored: &Stored) -> bool {
+fn is_stopped_by_pause(stored: &Stored) -> bool {
     let waits = match stored.state().kind {
         StateKind::Queued | StateKind::Blocked => true,
         StateKind::Reviewing => stored.activity() == Some(Activity::Panel),

@@ -1,6 +1,7 @@
 //! Runs: who is at work where, what becomes of a lease, and what a run leaves behind.
 
 use banksman::store::conn::Target;
+use banksman::store::notices::{NewNotice, NoticeKind};
 use banksman::store::runs::RoleAverage;
 use banksman::store::{Dispatch, NodeTime, PastRun, PauseRequest, RunEnd, Store, StoreError};
 use banksman_core::failure::{FailureClass, ProofLevel};
@@ -12,7 +13,8 @@ use banksman_core::time::{Instant, Span};
 
 use super::acts::{
     DAY, HOUR, MINUTE, NOON, TTL, add, added, apply, arriving, ask, at_once, claim, claim_first,
-    definition, dispatch, finish, load, node, pending, refused_because, request, state, worker,
+    definition, dispatch, ended, finish, load, node, pending, refused_because, request, state,
+    worker,
 };
 use super::world::World;
 use super::{on_both, on_both_damaging};
@@ -34,6 +36,8 @@ on_both!(
     a_persons_word_counts_by_its_place_and_not_by_its_time,
     what_runs_of_a_role_used_is_averaged,
     who_was_at_work_at_a_time_is_known,
+    a_text_with_a_nul_is_stored_alike,
+    a_lease_is_known_whatever_else_of_its_run_is_damaged,
 );
 
 on_both_damaging!(an_unknown_word_in_the_row_of_a_run_is_damage);
@@ -448,4 +452,45 @@ fn who_was_at_work_at_a_time_is_known(world: &World) {
     }
     let when = NodeTime { node: "n1", from: NOON, until: later, lingers: Span(0) };
     assert_eq!(store.runs_at_work("elsewhere", &when).unwrap(), none);
+}
+
+/// The last output of a check may be anything, and PostgreSQL holds no NUL.
+fn a_text_with_a_nul_is_stored_alike(world: &World) {
+    let store = world.open();
+    let id = add(&store, "lift");
+    let epoch = claim_first(&store, id, NOON);
+    let odd = || "out\0put".to_owned();
+    let pause =
+        PauseRequest { account: "plan".to_owned(), until: NOON.plus(DAY), reason: odd(), hits: 1 };
+    let end = RunEnd {
+        body: Some(odd()),
+        pause: Some(pause),
+        notice: Some(NewNotice::new(NoticeKind::Fault, Some(id), odd())),
+        ..ended(Finish { detail: odd(), ..finish(epoch, Outcome::Crashed) })
+    };
+    store.end_run(id, end, NOON).expect("it is stored");
+    let clean = "out\u{FFFD}put";
+    assert_eq!(store.past_runs(id, 1).unwrap()[0].detail.as_deref(), Some(clean));
+    assert_eq!(store.task(id).unwrap().task.body, clean);
+    assert_eq!(store.accounts().unwrap()[0].1.reason, clean);
+    let texts = "SELECT count(*) FROM notices WHERE text LIKE '%out%put%'";
+    assert_eq!(world.raw().number(texts), 2);
+}
+
+fn a_lease_is_known_whatever_else_of_its_run_is_damaged(world: &World) {
+    let store = world.open();
+    let lifter = node("n1", &[worker("ada")]);
+    add(&store, "lift");
+    let run = dispatch(&store, &lifter, NOON).claimed.expect("it is ready").run;
+    let other = RunId { epoch: run.epoch + 1, ..run };
+    assert_eq!((store.has_lease(run).unwrap(), store.has_lease(other).unwrap()), (true, false));
+    if let Target::Sqlite(_) = world.target {
+        world.raw().run("UPDATE runs SET account = X'FF', worker = X'FF', started_at = 'x'");
+        assert_eq!(store.open_runs(Some("n1")).unwrap(), []);
+        assert!(store.has_lease(run).unwrap());
+        world.raw().run("UPDATE runs SET account = 'plan', worker = 'worker:ada', started_at = 5");
+    }
+    let end = ended(finish(run.epoch, Outcome::Crashed));
+    store.end_run(run.task, end, NOON).unwrap();
+    assert!(!store.has_lease(run).unwrap());
 }

@@ -10,8 +10,8 @@ use super::acts::{
     DAY, HARNESS, HOUR, MINUTE, NOON, add, added, apply, ask, at_once, claim_first, fields, finish,
     heartbeat, load, pending, put_batch, state, to_asking, to_checking,
 };
-use super::on_both;
 use super::world::World;
+use super::{on_both, on_both_damaging};
 
 on_both!(
     a_bound_moves_the_task_when_its_time_has_come,
@@ -24,6 +24,54 @@ on_both!(
     the_oldest_timers_fire_first_and_no_more_than_asked,
     what_a_paused_batch_holds_up_keeps_its_time,
 );
+
+on_both_damaging!(
+    a_damaged_task_keeps_no_batch_paused,
+    a_refused_timer_is_named_and_stops_no_other
+);
+
+/// Its record is in the history already.
+fn a_refused_timer_is_named_and_stops_no_other(world: &World) {
+    let store = world.open();
+    let [broken, healthy] = ["broken", "healthy"].map(|title| to_checking(&store, title));
+    let columns = "ts, from_state, to_state, trigger_name, actor, fields, prev, hash";
+    world.raw().run(&format!(
+        "INSERT INTO audit (task, seq, {columns}) SELECT task, seq + 1, {columns} FROM audit
+         WHERE task = {id} AND seq = (SELECT version FROM tasks WHERE id = {id})",
+        id = broken.0
+    ));
+    let fired = store.fire_due(NOON.plus(DAY), 10).expect("the database works");
+    assert_eq!(fired.results, [TimerResult::Moved(healthy)]);
+    let named: Vec<_> = fired.refused.iter().map(|(task, _)| *task).collect();
+    assert_eq!(named, [Some(broken)], "{:?}", fired.refused);
+    let again = store.fire_due(NOON.plus(DAY), 10).unwrap();
+    assert!(again.results.is_empty() && again.refused.is_empty(), "{again:?}");
+    let later = store.fire_due(NOON.plus(DAY).plus(HOUR), 10).unwrap();
+    assert_eq!(later.refused.len(), 1, "it is tried again");
+}
+
+fn a_damaged_task_keeps_no_batch_paused(world: &World) {
+    let store = world.open();
+    put_batch(&store, "friday", 9);
+    let queued = |title: &str| {
+        let new = NewTask { batch: Some("friday".to_owned()), ..load(title).new };
+        let id = added(&store, Add { new, ..load(title) }).stored.task.id;
+        let epoch = claim_first(&store, id, NOON);
+        let fields = fields(&[("pr_url", "https://forge/1")]);
+        let lifted = Finish { fields, ..finish(epoch, Outcome::Succeeded) };
+        apply(&store, id, Event::Finished(lifted), NOON);
+        id
+    };
+    let [damaged, healthy] = ["damaged", "healthy"].map(queued);
+    let paused = BatchChange { paused: Some(true), ..BatchChange::default() };
+    assert!(store.set_batch("friday", paused).unwrap());
+    world.raw().run(&format!("UPDATE tasks SET fields = 'no JSON' WHERE id = {}", damaged.0));
+    let later = NOON.plus(HOUR);
+    assert!(store.resume_batch("friday", later).unwrap());
+    assert!(!store.is_paused(Some("friday")).unwrap());
+    let due = store.timers_of(healthy).unwrap()[0].due;
+    assert_eq!(due, later.plus(Span(2 * HOUR.0)), "it has its whole time again");
+}
 
 fn a_bound_moves_the_task_when_its_time_has_come(world: &World) {
     let store = world.open();
