@@ -68,7 +68,7 @@ use self::planning::Subtasks;
 use self::preview::Previews;
 use self::project::Settings;
 use self::recover::Recover;
-use self::relay::{HandlerRow, Notices, Relay, Stops, Unavailable};
+use self::relay::{HandlerRow, Relay, Stops, Unavailable};
 use self::signals::Signals;
 use self::steps::Steps;
 use self::sweep::Sweep;
@@ -116,7 +116,6 @@ const CHILDREN: HandlerRow = ("children", |engine| Box::new(Children::new(engine
 const ACTIVITIES: HandlerRow = ("activities", |engine| Box::new(Activities::new(engine)));
 const CLEAN_UPS: HandlerRow = ("clean_ups", |engine| Box::new(CleanUps::new(engine)));
 const STOPS: HandlerRow = ("stops", |engine| Box::new(Stops(engine.site)));
-const NOTICES: HandlerRow = ("notices", |engine| Box::new(Notices(engine.store)));
 const UNAVAILABLE: HandlerRow = ("unavailable", |_| Box::new(Unavailable));
 
 /// The handlers to which `relay` gives an effect, in this order. To add one, add its file and its
@@ -134,7 +133,8 @@ fn handlers(effect: &Effect) -> &'static [HandlerRow] {
         Effect::CleanUp => &[CLEAN_UPS],
         Effect::TellParent => &[PANELS, STEPS, SUBTASKS, CHILDREN],
         Effect::LeadChildren => &[WORKFLOWS, SUBTASKS, CHILDREN],
-        Effect::Notify | Effect::Alert | Effect::Remind { .. } => &[NOTICES],
+        // Notices are written with their transition.
+        Effect::Notify | Effect::Alert | Effect::Remind { .. } => &[],
     }
 }
 

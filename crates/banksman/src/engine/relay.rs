@@ -145,17 +145,6 @@ impl EffectHandler for Stops<'_> {
     }
 }
 
-/// An earlier version wrote notices as effects; now they come with their transition.
-pub(super) struct Notices<'a>(pub(super) &'a Store);
-
-impl EffectHandler for Notices<'_> {
-    fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
-        let next = self.0.timers_of(effect.task)?.first().map(|timer| timer.due);
-        self.0.notice_of_effect(effect, stored, next, turn.now)?;
-        Ok(EffectResult::Done)
-    }
-}
-
 /// Activities that this version does not have.
 pub(super) struct Unavailable;
 

@@ -22,7 +22,7 @@ use super::manual::done_here;
 use super::project::Settings;
 use super::provenance::{Provenance, written};
 use super::pulls::PullRequests;
-use super::steps::{StepTask, is_workflow};
+use super::steps::StepTask;
 use super::turn::{Reconciler, Turn};
 use super::{Engine, EngineError, Project, Result};
 use crate::exec::mailbox::{Content, ExpectedSignal, Mailbox, SignalFile};
@@ -30,7 +30,7 @@ use crate::exec::repo;
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{Applied, IdempotencyKey, Store, StoreError, Stored};
 
-/// Workflows whose signals are looked for, the latest first.
+/// Workflows of a project, and waiting steps, whose signals are looked for.
 const RECENT: i64 = 200;
 /// The note of a step's signal, in bytes; more than people write.
 const NOTE_BYTES: usize = limits::REPORT_TEXT_BYTES;
@@ -59,7 +59,7 @@ impl Reconciler for Signals<'_> {
                 turn.contain(None, taken)?;
             }
         }
-        for child in self.store.waiting_children(RECENT)? {
+        for child in self.store.waiting_steps(RECENT)? {
             let id = child.task.id;
             let looked = self.look_at_manual_step(child, turn);
             turn.contain(Some(id), looked)?;
@@ -152,15 +152,8 @@ impl<'a> Signals<'a> {
 
     /// The steps that a signal may be for: those of workflows that still run first.
     fn awaiting(&self, project: &str, turn: &mut Turn) -> Result<Vec<Awaiting>> {
-        let mut parents: Vec<Stored> = Vec::new();
-        for id in self.store.parents(RECENT)? {
-            let parent = self.store.task(id).map_err(EngineError::from);
-            parents.extend(turn.contain(Some(id), parent)?);
-        }
-        parents.retain(|parent| parent.task.project == project && is_workflow(parent));
-        parents.sort_by_key(|parent| parent.state().terminal);
         let mut awaiting = Vec::new();
-        for parent in parents {
+        for parent in self.store.workflows(Some(project), RECENT)? {
             let children = self.store.children(parent.task.id).map_err(EngineError::from);
             for child in turn.contain(Some(parent.task.id), children)?.into_iter().flatten() {
                 let step = turn.contain(Some(child.task.id), StepTask::of(&child))?.flatten();

@@ -7,6 +7,7 @@ mod next;
 mod simulate;
 mod start;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -137,14 +138,8 @@ pub fn recent(session: &Session, project: Option<&str>) -> Result<Vec<Stored>, O
 }
 
 fn recent_in(store: &Store, project: Option<&str>) -> Result<Vec<Stored>, OpsError> {
-    let mut found = Vec::new();
-    for id in store.parents(RECENT)? {
-        let Some(stored) = store.readable_task(id)? else { continue };
-        let here = project.is_none_or(|project| project == stored.task.project);
-        if here && stored.task.parent.is_none() && is_workflow(&stored) {
-            found.push(stored);
-        }
-    }
+    let mut found = store.workflows(project, RECENT)?;
+    found.sort_by_key(|stored| Reverse(stored.task.id));
     Ok(found)
 }
 

@@ -103,9 +103,10 @@ impl Store {
         })
     }
 
-    /// Tasks with children, the latest first.
-    pub fn parents(&self, at_most: i64) -> Result<Vec<TaskId>> {
-        self.rows(sql::PARENTS, &params![at_most], |row| row.get(0))
+    /// Workflows of a project, or of all, without their bodies: those that have not ended, then
+    /// the others, each the latest first.
+    pub fn workflows(&self, project: Option<&str>, at_most: i64) -> Result<Vec<Stored>> {
+        self.read(|tx| tx.readable_tasks(sql::WORKFLOWS, &params![project, at_most]))
     }
 
     pub fn count_children(&self, parent: TaskId) -> Result<ChildCounts> {
@@ -151,9 +152,9 @@ impl Store {
         })
     }
 
-    /// Waiting children of any task.
-    pub fn waiting_children(&self, at_most: i64) -> Result<Vec<Stored>> {
-        self.read(|tx| tx.readable_tasks(sql::WAITING_CHILDREN, &params![at_most]))
+    /// Waiting steps of any workflow, the latest first.
+    pub fn waiting_steps(&self, at_most: i64) -> Result<Vec<Stored>> {
+        self.read(|tx| tx.readable_tasks(sql::WAITING_STEPS, &params![at_most]))
     }
 
     /// The same for callers that look often: a child that has not changed since the last look is

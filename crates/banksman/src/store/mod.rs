@@ -68,22 +68,26 @@ use damage::DamageLog;
 use definitions::Definitions;
 use tx::Tx;
 
-/// The versions of the schema. A released migration is never edited.
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, name: "spine", sql: include_str!("migrations/0001-spine.sql") },
-    Migration { version: 2, name: "agents", sql: include_str!("migrations/0002-agents.sql") },
-    Migration { version: 3, name: "parts", sql: include_str!("migrations/0003-parts.sql") },
-    Migration {
-        version: 4,
-        name: "purposes-and-budget-requests",
-        sql: include_str!("migrations/0004-purposes-and-budget-requests.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "changes-and-notices",
-        sql: include_str!("migrations/0005-changes-and-notices.sql"),
-    },
-];
+/// Lists migrations by version and name, which are also the name of the file.
+macro_rules! migrations {
+    ($($version:literal $name:literal,)*) => {
+        &[$(Migration {
+            version: $version,
+            name: $name,
+            sql: include_str!(concat!("migrations/000", $version, "-", $name, ".sql")),
+        }),*]
+    };
+}
+
+/// The versions of the schema, without a gap. A released migration is never edited.
+const MIGRATIONS: &[Migration] = migrations! {
+    1 "spine",
+    2 "agents",
+    3 "parts",
+    4 "purposes-and-budget-requests",
+    5 "changes-and-notices",
+    6 "workflows-and-former-notices",
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

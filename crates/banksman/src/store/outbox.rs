@@ -5,9 +5,9 @@ use banksman_core::machine::Effect;
 use banksman_core::time::{Instant, Span};
 
 use super::conn::{DbError, Row};
-use super::notices::{NewNotice, NoticeKind, notice_of, write_notice};
+use super::notices::{NewNotice, NoticeKind, write_notice};
 use super::tx::params;
-use super::{Result, Store, Stored, sql};
+use super::{Result, Store, sql};
 
 /// Effects that one call takes.
 const AT_ONCE: i64 = 1_000;
@@ -141,17 +141,5 @@ impl Store {
             let failed = tx.has(sql::EFFECT_FAILED, &columns)?;
             notice.iter().filter(|_| failed).try_for_each(|notice| write_notice(tx, notice, now))
         })
-    }
-
-    /// Writes the notice that an effect of an earlier version asks for.
-    pub fn notice_of_effect(
-        &self,
-        effect: &PendingEffect,
-        stored: &Stored,
-        next_timer: Option<Instant>,
-        now: Instant,
-    ) -> Result<()> {
-        let notice = notice_of(&stored.lifecycle, &stored.task, &effect.effect, next_timer);
-        notice.map_or(Ok(()), |notice| self.notice(notice.once(effect.key()), now))
     }
 }

@@ -557,8 +557,12 @@ statements! {
     OPEN_PARENTS = "SELECT w.id FROM tasks w WHERE w.kind NOT IN ('done', 'failed', 'cancelled') AND EXISTS \
      (SELECT 1 FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle WHERE t.parent = w.id AND l.purpose <> 'review') \
      ORDER BY w.id DESC LIMIT $1";
-    WAITING_CHILDREN = select_task!("WHERE t.parent IS NOT NULL AND t.kind = 'waiting' ORDER BY t.id LIMIT $1");
-    PARENTS = "SELECT DISTINCT parent FROM tasks WHERE parent IS NOT NULL ORDER BY parent DESC LIMIT $1";
+    WAITING_STEPS = select_task!("JOIN lifecycles l ON l.version = t.lifecycle \
+     WHERE t.parent IS NOT NULL AND t.kind = 'waiting' AND l.purpose = 'step' ORDER BY t.id DESC LIMIT $1");
+    /// Those that have not ended first, then the latest.
+    WORKFLOWS = select_task!("WHERE t.parent IS NULL AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.purpose = 'workflow') \
+     AND t.project = coalesce(CAST($1 AS TEXT), t.project) \
+     ORDER BY CASE WHEN t.kind IN ('done', 'failed', 'cancelled') THEN 1 ELSE 0 END, t.id DESC LIMIT $2");
     CHILDREN_OF = select_task!("WHERE t.parent = $1 ORDER BY t.id");
     MARKS_OF_CHILDREN = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
     NEEDS_OF_CHILDREN = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \

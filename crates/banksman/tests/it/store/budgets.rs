@@ -385,6 +385,7 @@ fn downgrade(world: &World) {
     for table in ["notice_deliveries", "channels", "notices", "changes", "budget_requests"] {
         raw.run(&format!("DROP TABLE {table}"));
     }
+    raw.run("DROP INDEX tasks_without_parent");
     raw.run("ALTER TABLE tasks DROP COLUMN fed");
     raw.run("ALTER TABLE lifecycles DROP COLUMN purpose");
     raw.run("DELETE FROM schema_versions WHERE version >= 4");

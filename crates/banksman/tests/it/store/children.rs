@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use banksman::store::query::Progress;
 use banksman::store::{
-    Add, ChildCounts, Definition, Edge, IdempotencyKey, NewChild, Store, StoreError,
+    Add, ChildCounts, Definition, Edge, IdempotencyKey, NewChild, Store, StoreError, Stored,
 };
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest};
 use serde_json::json;
 
-use super::acts::{NOON, actor, added, load};
+use super::acts::{NOON, actor, added, at_once, load};
 use super::on_both;
 use super::world::World;
 
@@ -28,6 +28,9 @@ on_both!(
     a_queue_that_waits_for_no_worker_goes_on_by_itself,
     nobody_waits_for_a_child_that_is_left_out,
     a_step_of_a_former_build_keeps_its_driver,
+    those_who_add_the_same_children_at_once_get_the_same_ones,
+    each_of_several_has_a_batch_of_its_own,
+    workflows_are_found_behind_any_number_of_other_parents,
 );
 
 const LIFECYCLE: &str = "
@@ -125,12 +128,10 @@ fn children_are_added_together_or_not_at_all(world: &World) {
     let [parent, a, b, _] = chain(&store);
     assert_eq!(store.task(a).unwrap().task.parent, Some(parent));
     assert_eq!(stands(&store, b), ("open".to_owned(), 1, false));
-    let before = store.parents(10).unwrap();
     let mut unsound = child("", Some(0), &[]);
     unsound.add.needs.push((TaskId(9_999), Edge::Blocks));
     let refused = store.add_children(&[child("another", None, &[]), unsound], NOON);
     assert!(matches!(refused, Err(StoreError::NoTask(TaskId(9_999)))), "{refused:?}");
-    assert_eq!(store.parents(10).unwrap(), before);
     let (all, _) = store.list(&banksman::store::query::Filter::default(), None, 100).unwrap();
     assert_eq!(all.len(), 4, "something of what was refused is there");
 }
@@ -272,4 +273,94 @@ fn a_step_of_a_former_build_keeps_its_driver(world: &World) {
         let stored = store.task(id).expect("readable");
         assert_eq!(stored.is_driven_by_person(), is_driven_by_person, "{driver}");
     }
+}
+
+/// Two nodes that continue one panel or one plan.
+fn those_who_add_the_same_children_at_once_get_the_same_ones(world: &World) {
+    let handles = [world.open(), world.open()];
+    for round in 0..10 {
+        let keyed = |name: &str, parent| {
+            let mut child = child(name, parent, &[]);
+            child.add.key = Some(IdempotencyKey::new(&format!("{round}-{name}"), name));
+            child
+        };
+        let children = [keyed("parent", None), keyed("a", Some(0)), keyed("b", Some(0))];
+        let added = at_once(4, |thread| {
+            let added = handles[thread % 2].add_children(&children, NOON).expect("they are added");
+            added.iter().map(|applied| applied.stored.task.id).collect::<Vec<_>>()
+        });
+        assert!(added.iter().all(|ids| *ids == added[0]), "round {round}: {added:?}");
+    }
+}
+
+fn each_of_several_has_a_batch_of_its_own(world: &World) {
+    let flow = |name: &str, key: &str| {
+        let mut head = child(name, None, &[]);
+        head.add.new.batch = Some(name.to_owned());
+        head.add.key = Some(IdempotencyKey::new(key, key));
+        head.own_batch = Some(3);
+        vec![head, child("a step", Some(0), &[])]
+    };
+    let start = |store: &Store, children: &[NewChild]| {
+        let added = store.add_children(children, NOON).expect("they are added");
+        let batches: Vec<String> =
+            added.iter().map(|applied| applied.stored.task.batch.clone().expect("one")).collect();
+        assert_eq!(batches[0], batches[1], "a step is in the batch of its workflow");
+        batches[0].clone()
+    };
+    let handles = [world.open(), world.open()];
+    let mut names =
+        at_once(4, |thread| start(&handles[thread % 2], &flow("lift", &format!("k{thread}"))));
+    names.sort();
+    assert_eq!(names, ["lift", "lift-2", "lift-3", "lift-4"]);
+    let [store, _] = handles;
+    assert_eq!(
+        store.batch("lift-4").unwrap().map(|batch| (batch.concurrency, batch.tasks)),
+        Some((3, 2))
+    );
+    // Started together, where the number of one is the name of the other.
+    let mut both = flow("lift", "one");
+    both.truncate(1);
+    let mut other = flow("lift-5", "other");
+    other.truncate(1);
+    both.extend(other);
+    let added = store.add_children(&both, NOON).unwrap();
+    let batches: Vec<_> =
+        added.iter().map(|applied| applied.stored.task.batch.as_deref()).collect();
+    assert_eq!(batches, [Some("lift-5"), Some("lift-5-2")]);
+    let count = store.batches().unwrap().len();
+    assert!(store.add_children(&both, NOON).unwrap().iter().all(|applied| applied.replayed));
+    assert_eq!(store.batches().unwrap().len(), count, "the same request makes no other batch");
+}
+
+fn workflows_are_found_behind_any_number_of_other_parents(world: &World) {
+    let store = world.open();
+    let of = |purpose: &str, project: &str, parent| {
+        let mut child = child(purpose, parent, &[]);
+        let source = LIFECYCLE.replace("purpose: task", &format!("purpose: {purpose}"));
+        let lifecycle = read_again(&source, purpose, &Overrides::new()).expect("it reads");
+        child.add.definition =
+            Definition { lifecycle: Arc::new(lifecycle), source, overrides: Overrides::new() };
+        child.add.new.project = project.to_owned();
+        child
+    };
+    let start = |parent: &str, project: &str, child: &str| {
+        let both = [of(parent, project, None), of(child, project, Some(0))];
+        let added = store.add_children(&both, NOON).expect("they are added");
+        [0, 1].map(|at: usize| added[at].stored.task.id)
+    };
+    let (own, elsewhere) = (start("workflow", "site", "step"), start("workflow", "dock", "step"));
+    let ended = start("workflow", "site", "step");
+    let others: Vec<_> = (0..3).map(|_| start("task", "site", "review")).collect();
+    for [_, child] in others.iter().chain([&own]) {
+        ask(&store, *child, "lay_out");
+    }
+    store.apply(ended[0], asked("human", "drop"), None, NOON).expect("it is dropped");
+    let ids =
+        |found: Vec<Stored>| -> Vec<TaskId> { found.iter().map(|stored| stored.task.id).collect() };
+    let of = |project, at_most| ids(store.workflows(project, at_most).expect("they are read"));
+    assert_eq!(of(Some("site"), 1), [own[0]], "those under way come first");
+    assert_eq!(of(Some("site"), 9), [own[0], ended[0]]);
+    assert_eq!(of(None, 9), [elsewhere[0], own[0], ended[0]]);
+    assert_eq!(ids(store.waiting_steps(1).expect("they are read")), [own[1]]);
 }

@@ -10,11 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use banksman::store::conn::{DbError, Target};
+use banksman::store::feed::ChangeKind;
+use banksman::store::notices::{Channel, NoticeKind};
 use banksman::store::outbox::EffectFailure;
 use banksman::store::query::Filter;
 use banksman::store::{Edge, PauseRequest, RunEnd, Store};
+use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Event, Finish};
+use banksman_core::machine::{Effect, Event, Finish};
 
 use super::acts::{
     DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, dispatch, ended,
@@ -29,6 +32,7 @@ on_both!(
     every_released_version_is_brought_up_to_date,
     a_released_step_is_never_changed,
     those_who_open_a_new_store_at_once_make_it_once,
+    notices_that_were_effects_are_delivered,
 );
 
 on_both_damaging!(a_newer_store_is_refused_and_left_alone);
@@ -148,6 +152,26 @@ fn every_released_version_is_brought_up_to_date(world: &World) {
         live_on(&store);
         world.assert_sound();
     }
+}
+
+/// A former build left notices to the outbox.
+fn notices_that_were_effects_are_delivered(world: &World) {
+    let (version, fixture) = fixtures().swap_remove(3);
+    load_fixture(world, version, &fixture);
+    let store = world.open();
+    assert!(
+        pending(&store, NOON)
+            .iter()
+            .all(|effect| !matches!(effect.effect, Effect::Notify | Effect::Alert))
+    );
+    let taken = store.take_notices(Channel::Terminal, NOON).unwrap();
+    let told: Vec<_> =
+        taken.iter().map(|notice| (notice.kind, notice.urgent, notice.text.as_str())).collect();
+    let (held, asking) = ("t2 is held: checking", "t10 is asking: more?");
+    assert_eq!(told, [(NoticeKind::State, false, held), (NoticeKind::State, true, asking)]);
+    let changes = store.changes(None, 100).unwrap();
+    let told: Vec<_> = changes.iter().map(|change| (change.kind, change.task)).collect();
+    assert_eq!(told, [2, 10].map(|id| (ChangeKind::Notice, Some(TaskId(id)))));
 }
 
 /// The tasks of the fixture go on as if nothing had happened.
