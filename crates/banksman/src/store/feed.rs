@@ -128,7 +128,6 @@ impl Store {
     /// The changes after a cursor, or from the oldest that is kept, in the order that every reader
     /// sees. Nothing will ever come before the last of them.
     pub fn changes(&self, after: Option<Cursor>, at_most: i64) -> Result<Vec<Change>> {
-        self.adopt_restored()?;
         self.read(|tx| {
             let (mut xid, mut seq) = after.map_or((0, 0), |cursor| (cursor.xid, cursor.seq));
             if let Some(cursor) = after {
@@ -154,7 +153,6 @@ impl Store {
 
     /// The cursor of the latest change; none if the feed is empty.
     pub fn feed_end(&self) -> Result<Option<Cursor>> {
-        self.adopt_restored()?;
         self.read(|tx| tx.first(sql::FEED_END, &[], cursor))
     }
 
@@ -177,7 +175,7 @@ impl Store {
 
     /// A dump of a PostgreSQL store may be restored on a server that counts its transactions from a
     /// lower number. The restored rows then come first, in the order of their own numbers.
-    fn adopt_restored(&self) -> Result<()> {
+    pub(super) fn adopt_restored(&self) -> Result<()> {
         if !self.read(|tx| tx.has(sql::RESTORED, &[]))? {
             return Ok(());
         }

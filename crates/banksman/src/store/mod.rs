@@ -144,7 +144,9 @@ impl Store {
     /// Opens a store, creates it if it is new, and applies the migrations that it lacks.
     pub fn open(target: &Target, options: &Options) -> Result<Self> {
         let db = Db::open(target, options, MIGRATIONS)?;
-        Ok(Self { db, definitions: Arc::default(), damaged: Arc::default() })
+        let store = Self { db, definitions: Arc::default(), damaged: Arc::default() };
+        store.adopt_restored()?;
+        Ok(store)
     }
 
     /// What this handle and its clones have left out of their answers since the last call, because

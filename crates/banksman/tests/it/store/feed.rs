@@ -477,6 +477,12 @@ mod needs_postgres {
         // This server has had as many transactions as the first half of the dump.
         world.raw().run("UPDATE changes SET xid = xid + 1000000000 WHERE seq > 3");
         world.raw().run("UPDATE tasks SET fed = fed + 1000000000");
+        drop(store);
+        // Whoever opens it first puts that right, before anybody writes or reads: a position that
+        // this server reaches later must not hide what was written until then.
+        let store = world.open();
+        let numbers = "SELECT (SELECT max(xid) FROM changes) + (SELECT max(fed) FROM tasks)";
+        assert_eq!(world.raw().number(numbers), 0);
         apply(&store, id, ask("human:kim", "done", &[]), NOON);
         let after = read_to(&store, count(&world));
         let kinds = |changes: &[Change]| -> Vec<ChangeKind> {
