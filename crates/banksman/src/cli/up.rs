@@ -195,7 +195,7 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit> {
     let swept = runtime.engine().sweep(pulse.at);
     let printed =
         context.out.answer(|| document(&pulse, &notices), || lines(&pulse, &notices, context.now));
-    delivered(&runtime.store, &notices, &printed, pulse.at)?;
+    delivered(&runtime.store, &notices, &printed)?;
     swept?;
     printed
 }
@@ -217,7 +217,7 @@ pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit> {
                 waker.watch_signals(&pulse.watched);
                 let printed = show(context, &pulse, &notices, now);
                 // What is not recorded is printed again.
-                if let Err(failure) = delivered(&runtime.store, &notices, &printed, pulse.at) {
+                if let Err(failure) = delivered(&runtime.store, &notices, &printed) {
                     context.out.say(&format!("{} {failure}", local_time(now)));
                 }
                 printed?;
@@ -273,15 +273,10 @@ fn is_quiet(pulse: &TurnReport, notices: &[Notice]) -> bool {
 }
 
 /// Records that notices were printed, or why not.
-fn delivered(
-    store: &Store,
-    notices: &[Notice],
-    printed: &Result<Exit>,
-    now: Instant,
-) -> Result<()> {
+fn delivered(store: &Store, notices: &[Notice], printed: &Result<Exit>) -> Result<()> {
     if !notices.is_empty() {
         let sent = printed.as_ref().map(|_| ()).map_err(ToString::to_string);
-        store.notices_sent(Channel::Terminal, notices, sent, now)?;
+        store.notices_sent(Channel::Terminal, notices, sent)?;
     }
     Ok(())
 }
@@ -383,7 +378,7 @@ fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
     for notice in &notices {
         context.out.say(&sanitize(&hints::notice(notice)));
     }
-    delivered(store, &notices, &Ok(Exit::Done), now)
+    delivered(store, &notices, &Ok(Exit::Done))
 }
 
 /// A window that cannot be opened is reported and otherwise ignored.

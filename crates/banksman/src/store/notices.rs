@@ -1,6 +1,7 @@
 //! Notices: messages to people, written in the transaction of what they tell, with a delivery for
 //! each channel. A delivery is tried at least once, by the node that takes it.
 
+use banksman_core::backoff::Backoff;
 use banksman_core::closed::closed;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::{Activity, Lifecycle};
@@ -13,12 +14,15 @@ use super::feed::{ChangeKind, append};
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, hex, sql};
 
-/// How long other nodes leave a delivery alone that one has taken.
-const TAKEN_FOR: Span = Span(10_000);
+/// How long other nodes leave a delivery alone that one has taken, by its earlier attempts.
+const TRIED_AGAIN: Backoff =
+    Backoff { first: Span(10_000), factor: 2, cap: Span(3_600_000), jitter_percent: 0 };
 /// Deliveries that one call takes.
 const AT_ONCE: i64 = 1_000;
 /// After this many attempts a delivery has failed.
 const ATTEMPTS: i64 = 10;
+/// Why it has, if it was never reported.
+const UNREPORTED: &str = "it could not be read, or the programs that took it have ended";
 /// The stored length of a text or an error, in characters.
 const TEXT_CHARS: usize = 4_000;
 
@@ -144,8 +148,13 @@ impl Store {
             let rows = tx.query(sql::DUE_NOTICES, &due)?;
             let mut taken = Vec::with_capacity(rows.len());
             for row in &rows {
-                let (id, until) = (row.int(0)?, now.plus(TAKEN_FOR));
-                tx.write(sql::NOTICE_TAKEN, &params![id, channel.as_str(), until])?;
+                let (id, attempts) = (row.int(0)?, row.int(6)?);
+                if attempts >= ATTEMPTS {
+                    tx.write(sql::NOTICE_FAILED, &params![id, channel.as_str(), UNREPORTED])?;
+                    continue;
+                }
+                let again = now.plus(TRIED_AGAIN.base_delay(u32::try_from(attempts).unwrap_or(0)));
+                tx.write(sql::NOTICE_TAKEN, &params![id, channel.as_str(), again])?;
                 let notice = Notice::read(row, 0).map_err(StoreError::from);
                 taken.extend(tx.unless_damaged(row, notice)?);
             }
@@ -153,22 +162,18 @@ impl Store {
         })
     }
 
-    /// Records that notices were delivered, or why not. They are tried again a few times.
+    /// Records that notices were delivered, or why not. Those are taken again a few times.
     pub fn notices_sent(
         &self,
         channel: Channel,
         notices: &[Notice],
         sent: Result<(), String>,
-        now: Instant,
     ) -> Result<()> {
         let ids: Vec<i64> = notices.iter().map(|notice| notice.id).collect();
         let error = sent.err().map(|error| shortened(&error));
         self.write(move |tx| {
-            for id in &ids {
-                let columns = params![*id, channel.as_str(), now, error.as_deref(), ATTEMPTS];
-                tx.write(sql::NOTICE_SENT, &columns)?;
-            }
-            Ok(())
+            let columns = |id: &i64| params![*id, channel.as_str(), error.as_deref()];
+            ids.iter().try_for_each(|id| tx.write(sql::NOTICE_SENT, &columns(id)))
         })
     }
 }

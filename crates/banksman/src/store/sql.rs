@@ -335,7 +335,7 @@ statements! {
          ORDER BY xid, seq LIMIT $2) p WHERE p.at < $1 ORDER BY p.xid DESC, p.seq DESC LIMIT 1) RETURNING seq",
 };
     /// Notices that a channel has to deliver, as `Notice::read` reads them.
-    DUE_NOTICES = locking!("SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text \
+    DUE_NOTICES = locking!("SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text, d.attempts \
      FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
      WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3", " FOR UPDATE OF d SKIP LOCKED");
 }
@@ -373,8 +373,10 @@ statements! {
     INSERT_DELIVERIES = "INSERT INTO notice_deliveries (notice, channel, at) SELECT CAST($1 AS BIGINT), c.name, 0 FROM channels c";
     HAS_NOTICES = "SELECT notice FROM notice_deliveries WHERE state = 'pending' AND channel = $1 AND at <= $2 LIMIT 1";
     NOTICE_TAKEN = "UPDATE notice_deliveries SET attempts = attempts + 1, at = $3 WHERE notice = $1 AND channel = $2";
-    NOTICE_SENT = "UPDATE notice_deliveries SET at = $3, last_error = $4, state = CASE WHEN CAST($4 AS TEXT) IS NULL \
-     THEN 'delivered' WHEN attempts >= $5 THEN 'failed' ELSE 'pending' END \
+    NOTICE_FAILED = "UPDATE notice_deliveries SET state = 'failed', last_error = coalesce(last_error, $3) \
+     WHERE notice = $1 AND channel = $2";
+    NOTICE_SENT = "UPDATE notice_deliveries SET last_error = $3, \
+     state = CASE WHEN CAST($3 AS TEXT) IS NULL THEN 'delivered' ELSE 'pending' END \
      WHERE notice = $1 AND channel = $2 AND state = 'pending'";
     /// Looks at the oldest page only. The newest notice stays, so that no id is given twice.
     PRUNE_NOTICES = "DELETE FROM notices WHERE id IN (SELECT p.id FROM (SELECT id, at FROM notices ORDER BY id LIMIT $2) p \

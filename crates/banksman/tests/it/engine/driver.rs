@@ -130,7 +130,7 @@ impl Driver {
 /// Takes the notices as `up` does.
 pub(crate) fn notices(store: &Store, now: Instant) -> Vec<Notice> {
     let notices = store.take_notices(Channel::Terminal, now).expect("notices");
-    store.notices_sent(Channel::Terminal, &notices, Ok(()), now).expect("noted");
+    store.notices_sent(Channel::Terminal, &notices, Ok(())).expect("noted");
     notices
 }
 

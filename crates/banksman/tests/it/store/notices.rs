@@ -3,11 +3,11 @@
 
 use banksman::store::notices::{Channel, NewNotice, Notice, NoticeKind};
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::time::Span;
+use banksman_core::time::{Instant, Span};
 
 use super::acts::{NOON, add, apply, ask, at_once, refused, to_asking};
-use super::on_both;
 use super::world::World;
+use super::{on_both, on_both_damaging};
 
 const TERMINAL: Channel = Channel::Terminal;
 /// Longer than a node has for a delivery that it has taken.
@@ -22,6 +22,8 @@ on_both!(
     a_notice_with_a_key_is_written_once,
     a_new_channel_is_a_row,
 );
+
+on_both_damaging!(an_unreadable_notice_is_given_up);
 
 fn a_notice_comes_with_its_transition(world: &World) {
     let store = world.open();
@@ -39,7 +41,7 @@ fn a_delivered_notice_does_not_come_again(world: &World) {
     to_asking(&store, "lift");
     let notices = store.take_notices(TERMINAL, NOON).unwrap();
     assert_eq!(notices.len(), 1);
-    store.notices_sent(TERMINAL, &notices, Ok(()), NOON).unwrap();
+    store.notices_sent(TERMINAL, &notices, Ok(())).unwrap();
     assert_eq!(world.open().take_notices(TERMINAL, NOON.plus(HELD)).unwrap(), []);
     let row = "SELECT state || attempts || coalesce(last_error, '') FROM notice_deliveries";
     assert_eq!(world.raw().value(row).as_deref(), Some("delivered1"));
@@ -70,16 +72,21 @@ fn a_notice_is_taken_by_one_of_many(world: &World) {
 fn a_delivery_that_always_fails_is_given_up(world: &World) {
     let store = world.open();
     to_asking(&store, "lift");
-    let mut tries = 0;
+    let (mut tries, mut now, mut waits) = (0, NOON, Vec::new());
     loop {
-        let notices = store.take_notices(TERMINAL, NOON).unwrap();
+        let notices = store.take_notices(TERMINAL, now).unwrap();
         if notices.is_empty() {
             break;
         }
         tries += 1;
-        store.notices_sent(TERMINAL, &notices, Err("nobody reads".to_owned()), NOON).unwrap();
+        let next = world.raw().number("SELECT at FROM notice_deliveries");
+        waits.push((next - now.0) / 1_000);
+        assert_eq!(store.take_notices(TERMINAL, Instant(next - 1)).unwrap(), []);
+        now = Instant(next);
+        store.notices_sent(TERMINAL, &notices, Err("nobody reads".to_owned())).unwrap();
     }
     assert_eq!(tries, 10);
+    assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600]);
     let row = "SELECT state || ': ' || last_error FROM notice_deliveries";
     assert_eq!(world.raw().value(row).as_deref(), Some("failed: nobody reads"));
 }
@@ -97,6 +104,28 @@ fn a_notice_with_a_key_is_written_once(world: &World) {
     assert!(taken.iter().all(|notice| notice.urgent && notice.task == Some(TaskId(7))));
 }
 
+/// Of a newer build, perhaps, which gets its turns.
+fn an_unreadable_notice_is_given_up(world: &World) {
+    let store = world.open();
+    let [odd, sound] =
+        ["odd", "sound"].map(|text| NewNotice::new(NoticeKind::Fault, None, text.to_owned()));
+    store.notice(odd, NOON).unwrap();
+    world.raw().run("UPDATE notices SET kind = 'telepathy'");
+    store.notice(sound, NOON).unwrap();
+    let taken = store.take_notices(TERMINAL, NOON).unwrap();
+    assert_eq!(taken.iter().map(|notice| notice.text.as_str()).collect::<Vec<_>>(), ["sound"]);
+    store.notices_sent(TERMINAL, &taken, Ok(())).unwrap();
+    let pending = "SELECT count(*) FROM notice_deliveries WHERE state = 'pending'";
+    for attempt in 1..=10 {
+        assert_eq!(world.raw().number(pending), 1, "{attempt}");
+        let later = NOON.plus(Span(attempt * 3_600_000));
+        assert_eq!(store.take_notices(TERMINAL, later).unwrap(), []);
+    }
+    assert_eq!(world.raw().number(pending), 0);
+    let why = world.raw().value("SELECT last_error FROM notice_deliveries WHERE state = 'failed'");
+    assert!(why.is_some_and(|why| why.starts_with("it could not be read")));
+}
+
 fn a_new_channel_is_a_row(world: &World) {
     let store = world.open();
     world.raw().run("INSERT INTO channels (name, added_at) VALUES ('desktop', 0)");
@@ -107,6 +136,6 @@ fn a_new_channel_is_a_row(world: &World) {
         world.raw().number(&format!("{pending} AND channel = '{channel}'"))
     };
     let notices = store.take_notices(TERMINAL, NOON).unwrap();
-    store.notices_sent(TERMINAL, &notices, Ok(()), NOON).unwrap();
+    store.notices_sent(TERMINAL, &notices, Ok(())).unwrap();
     assert_eq!([of("terminal"), of("desktop")], [0, 2]);
 }
