@@ -1,7 +1,6 @@
 //! `banksman workers` and `accounts`: lists the workers of all machines, and the paused provider
 //! accounts.
 
-use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 use clap::Args;
@@ -71,10 +70,13 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit> {
         ));
     }
     let (nodes, runs) = capacity::machines(&session)?;
-    context.out.answer(
-        || api::list("nodes", nodes.iter().map(|node| document(node, &runs, context.now))),
-        || text(&nodes, &runs, context.now),
-    )?;
+    let now = session.now(context.now)?;
+    let document = |node| {
+        NodeDocument::new(node, node.is_live(now), &|worker| running_count(node, worker, &runs))
+    };
+    context
+        .out
+        .answer(|| api::list("nodes", nodes.iter().map(document)), || text(&nodes, &runs, now))?;
     if nodes.is_empty() {
         context.out.say("no machine has used this store yet");
         context.out.next(&["up"]);
@@ -83,22 +85,14 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit> {
 }
 
 fn running_count(node: &Node, worker: &Worker, runs: &[OpenRun]) -> usize {
-    let mine =
+    let is_its =
         |run: &&OpenRun| run.node.as_deref() == Some(&node.name) && run.worker == worker.name;
-    runs.iter().filter(mine).count()
-}
-
-fn is_gone(node: &Node, now: Instant) -> bool {
-    now.since(node.seen_at) > NODE_GONE
-}
-
-fn document<'a>(node: &'a Node, runs: &[OpenRun], now: Instant) -> NodeDocument<'a> {
-    NodeDocument::new(node, !is_gone(node, now), &|worker| running_count(node, worker, runs))
+    runs.iter().filter(is_its).count()
 }
 
 fn text(nodes: &[Node], runs: &[OpenRun], now: Instant) -> String {
     let row = |node: &Node, worker: &Worker| {
-        let seen = if is_gone(node, now) { "gone" } else { "live" };
+        let seen = if node.is_live(now) { "live" } else { "gone" };
         let busy = format!("{} of {}", running_count(node, worker, runs), worker.max_concurrent);
         let capabilities: Vec<&str> = worker.capabilities.iter().map(String::as_str).collect();
         cells([

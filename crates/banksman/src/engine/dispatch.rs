@@ -3,7 +3,6 @@
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::{CounterName, Trigger};
-use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Ineligible;
 use banksman_core::time::{Instant, Span};
 
@@ -29,7 +28,7 @@ impl Reconciler for Dispatcher<'_> {
         let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
         for _ in 0..self.config.agents.limits.agents {
             let token = (self.config.secret)();
-            let request = self.request(hash_of(&token), turn.now);
+            let request = self.request(hash_of(&token));
             let dispatched = self.store.dispatch(request, turn.now)?;
             (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
             for (task, error) in dispatched.broken {
@@ -61,7 +60,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// What this node offers, and its limits.
-    fn request(&self, token: Vec<u8>, now: Instant) -> Dispatch {
+    fn request(&self, token: Vec<u8>) -> Dispatch {
         let agents = &self.config.agents;
         Dispatch {
             node: agents.node.clone(),
@@ -72,7 +71,6 @@ impl<'a> Dispatcher<'a> {
             day_budget: agents.budgets.day,
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,
-            alive_after: Instant(now.0 - NODE_GONE.0),
             token: Some(token),
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, now: Instant) -> 
     let stored = store.task(over.task)?;
     let question = stored.lifecycle.budget_question(stored.task.state);
     let Some((trigger, field)) = question else { return Ok(()) };
-    let spent: Vec<String> = over.held.iter().map(Ineligible::detail).collect();
+    let spent: Vec<String> = over.limits.iter().map(Ineligible::detail).collect();
     let text = format!("Over budget: {}", spent.join("; "));
     let words = format!("{text}. To let it go on is to give it as much again.");
     let ask = by_name(trigger, [(field.to_owned(), Value::from(words))]);

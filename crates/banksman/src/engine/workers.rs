@@ -2,7 +2,6 @@
 //! leave open.
 
 use banksman_core::lifecycle::contract::{AgentRole, Field};
-use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::Instant;
 
@@ -18,9 +17,7 @@ const JUDGES: [AgentRole; 2] = [AgentRole::Evaluator, AgentRole::Reviewer];
 
 /// The workers of all live nodes.
 pub(super) fn live_workers(store: &Store, now: Instant) -> Result<Vec<Worker>> {
-    let nodes = store.nodes()?.into_iter();
-    let live = nodes.filter(|node| now.since(node.seen_at) < NODE_GONE);
-    Ok(live.flat_map(|node| node.workers).collect())
+    Ok(store.live_nodes(now)?.into_iter().flat_map(|node| node.workers).collect())
 }
 
 pub(super) fn find<'w>(workers: &'w [WorkerSetup], name: &str) -> Option<&'w WorkerSetup> {

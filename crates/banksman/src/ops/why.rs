@@ -8,7 +8,6 @@ use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
-use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
 use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
@@ -22,7 +21,7 @@ use super::status::last_run;
 use super::suggestion::Suggestion;
 use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
-use crate::store::{Dispatch, Edge, Node, Store, Stored};
+use crate::store::{Dispatch, Edge, Store, Stored};
 
 /// One reason why a task waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +177,7 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, Ne
         format!("{work} goes into its base")
     };
     let waiting = WaitReason::new("merge", what);
-    Ok(if !live_machines(store, store.now(now)?)?.is_empty() {
+    Ok(if !store.live_nodes(store.now(now)?)?.is_empty() {
         (waiting, NextStep::of_itself("it is done, or a person is asked again"))
     } else {
         let (nobody, what) = nobody_works();
@@ -189,13 +188,7 @@ fn merge(store: &Store, stored: &Stored, now: Instant) -> Result<(WaitReason, Ne
 /// Whether a live machine could do the work.
 pub fn has_machines(session: &Session, now: Instant) -> Result<bool, OpsError> {
     let store = session.may(Operation::ReadStore)?;
-    let now = store.now(now)?;
-    Ok(!live_machines(store, now)?.is_empty())
-}
-
-fn live_machines(store: &Store, now: Instant) -> Result<Vec<Node>, OpsError> {
-    let alive_after = Instant(now.0 - NODE_GONE.0);
-    Ok(store.nodes()?.into_iter().filter(|node| node.seen_at > alive_after).collect())
+    Ok(!store.live_nodes(store.now(now)?)?.is_empty())
 }
 
 fn nobody_works() -> (WaitReason, NextStep) {
@@ -300,8 +293,7 @@ fn obstacles(
     now: Instant,
 ) -> Result<(Vec<WaitReason>, Option<NextStep>), OpsError> {
     let now = store.now(now)?;
-    let alive_after = Instant(now.0 - NODE_GONE.0);
-    let live = live_machines(store, now)?;
+    let live = store.live_nodes(now)?;
     if live.is_empty() {
         let (waiting, what) = nobody_works();
         return Ok((vec![waiting], Some(what)));
@@ -317,7 +309,6 @@ fn obstacles(
             day_budget: bounds.day,
             task_budget: bounds.task,
             ttl: Span(0),
-            alive_after,
             token: None,
         };
         match store.choice(id, &request, now)? {

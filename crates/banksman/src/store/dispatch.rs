@@ -24,7 +24,7 @@ use super::claim::{
 };
 use super::conn::{DbError, Row};
 use super::grants::budget_of;
-use super::nodes::NODES;
+use super::nodes::{NODES, live_since};
 use super::query::task;
 use super::row::Stored;
 use super::runs::{OPEN_RUNS, name_of};
@@ -50,8 +50,6 @@ pub struct Dispatch {
     pub task_budget: Budget,
     /// How long the lease holds without a heartbeat.
     pub ttl: Span,
-    /// Nodes seen since then are live, and their workers count.
-    pub alive_after: Instant,
     /// The hash of the token with which the agent of the claimed run reports, stored with the
     /// claim.
     pub token: Option<Vec<u8>>,
@@ -64,7 +62,7 @@ pub struct Dispatched {
     /// The worker that was chosen for it.
     pub worker: Option<String>,
     /// Tasks that were passed over, with every reason; at most 100.
-    pub held: Vec<(TaskId, Vec<Ineligible>)>,
+    pub ineligible: Vec<(TaskId, Vec<Ineligible>)>,
     /// Tasks that no worker of a live node can take; at most 100.
     pub unserved: Vec<(TaskId, Vec<Ineligible>)>,
     /// Tasks whose own budget is used up; at most 100.
@@ -79,7 +77,7 @@ pub struct OverBudget {
     pub task: TaskId,
     pub used: Used,
     /// The limits that are reached.
-    pub held: Vec<Ineligible>,
+    pub limits: Vec<Ineligible>,
 }
 
 /// What the scheduler is told about a task.
@@ -113,8 +111,8 @@ impl Store {
     pub fn dispatch(&self, request: Dispatch, now: Instant) -> Result<Dispatched> {
         self.write(move |tx| {
             let load = snapshot(tx, &request, sql::TURN, now)?;
-            let all = registry(tx, &request)?;
-            Walk { tx, request: &request, all, load, now }.run()
+            let all = registry(tx, &request, now)?;
+            Selection { tx, request: &request, all, load, now }.run()
         })
     }
 
@@ -135,17 +133,17 @@ impl Store {
             let stored = task(tx, id)?;
             let Some(rank) = stored.queue_rank else { return Ok(None) };
             let load = whole_load(tx, request, now)?;
-            let all = registry(tx, request)?;
-            let mut walk = Walk { tx, request, all, load, now };
-            walk.promise_ahead(&stored, rank)?;
-            let considered = walk.read(&stored)?;
-            Ok(Some(walk.choose(&considered).map(|worker| worker.name.clone())))
+            let all = registry(tx, request, now)?;
+            let mut selection = Selection { tx, request, all, load, now };
+            selection.promise_ahead(&stored, rank)?;
+            let considered = selection.read(&stored)?;
+            Ok(Some(selection.choose(&considered).map(|worker| worker.name.clone())))
         })
     }
 }
 
 /// One walk along the queue.
-struct Walk<'a, 't> {
+struct Selection<'a, 't> {
     tx: &'a mut Tx<'t>,
     request: &'a Dispatch,
     all: Vec<Worker>,
@@ -153,7 +151,7 @@ struct Walk<'a, 't> {
     now: Instant,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> Selection<'a, '_> {
     fn run(mut self) -> Result<Dispatched> {
         let mut dispatched = Dispatched::default();
         let mut queue = Queue::new();
@@ -174,8 +172,8 @@ impl<'a> Walk<'a, '_> {
         for row in self.tx.query(sql::QUEUE_AHEAD, &place)? {
             let Some(found) = readable(self.tx, &row)? else { continue };
             let considered = self.read(&found)?;
-            if let Err(held) = self.choose(&considered) {
-                self.load.reserve_areas(&considered.candidate(), &held);
+            if let Err(reasons) = self.choose(&considered) {
+                self.load.reserve_areas(&considered.candidate(), &reasons);
             }
         }
         Ok(())
@@ -200,7 +198,7 @@ impl<'a> Walk<'a, '_> {
         let considered = self.read(found)?;
         let worker = match self.choose(&considered) {
             Ok(worker) => worker,
-            Err(held) => return Ok(self.pass_over(&considered, held, dispatched)),
+            Err(reasons) => return Ok(self.pass_over(&considered, reasons, dispatched)),
         };
         for role in considered.roles.iter().filter(|role| worker.plays(role)) {
             let role = acting_role(&found.lifecycle, role);
@@ -230,34 +228,34 @@ impl<'a> Walk<'a, '_> {
     fn pass_over(
         &mut self,
         considered: &Considered<'_>,
-        held: Vec<Ineligible>,
+        reasons: Vec<Ineligible>,
         dispatched: &mut Dispatched,
     ) -> ControlFlow<()> {
         let (task, used) = (considered.stored.task.id, considered.spent);
-        self.load.reserve_areas(&considered.candidate(), &held);
-        let is_end = held.iter().any(applies_to_all);
-        let is_own = |held: &&Ineligible| {
-            matches!(held, Ineligible::OverBudget { scope: BudgetScope::Task(_), .. })
+        self.load.reserve_areas(&considered.candidate(), &reasons);
+        let is_end = reasons.iter().any(applies_to_all);
+        let is_own = |reason: &&Ineligible| {
+            matches!(reason, Ineligible::OverBudget { scope: BudgetScope::Task(_), .. })
         };
-        let own: Vec<Ineligible> = held.iter().filter(is_own).cloned().collect();
+        let own: Vec<Ineligible> = reasons.iter().filter(is_own).cloned().collect();
         if !own.is_empty() && dispatched.over_budget.len() < MOST_LISTED {
-            dispatched.over_budget.push(OverBudget { task, used, held: own });
+            dispatched.over_budget.push(OverBudget { task, used, limits: own });
         }
         // Without any worker, workers are missing in general and not one for this task.
         let is_unserved = !is_end
             && !self.all.is_empty()
-            && held.iter().any(|held| matches!(held, Ineligible::NoWorker { .. }));
-        let list = if is_unserved { &mut dispatched.unserved } else { &mut dispatched.held };
+            && reasons.iter().any(|reason| matches!(reason, Ineligible::NoWorker { .. }));
+        let list = if is_unserved { &mut dispatched.unserved } else { &mut dispatched.ineligible };
         if list.len() < MOST_LISTED {
-            list.push((task, held));
+            list.push((task, reasons));
         }
         if is_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 /// Whether a reason against one task applies to every other task.
-fn applies_to_all(held: &Ineligible) -> bool {
-    match held {
+fn applies_to_all(reason: &Ineligible) -> bool {
+    match reason {
         Ineligible::Paused
         | Ineligible::OverBudget { scope: BudgetScope::Day, .. }
         | Ineligible::Full { .. }
@@ -369,8 +367,8 @@ fn unknown_run(row: &Row) -> Result<Running, DbError> {
 }
 
 /// The workers of every live node. Those of this node come from the request and not from its row.
-fn registry(tx: &mut Tx<'_>, request: &Dispatch) -> Result<Vec<Worker>> {
-    let live = params![request.alive_after, request.node.as_str(), NODES];
+fn registry(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Vec<Worker>> {
+    let live = params![live_since(now), request.node.as_str(), NODES];
     let mut all = request.workers.clone();
     // A newer build on another node may write workers that this one cannot read; that node still
     // dispatches its own.

@@ -1,5 +1,6 @@
 //! Nodes: the machines that start runs, when each was last seen, and its workers.
 
+use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
 use banksman_core::time::{Instant, Span};
 
@@ -24,6 +25,18 @@ pub struct Node {
     pub workers: Vec<Worker>,
 }
 
+impl Node {
+    /// `now` is of the store's clock, as the time at which the node was seen.
+    pub fn is_live(&self, now: Instant) -> bool {
+        self.seen_at >= live_since(now)
+    }
+}
+
+/// The time since which a live node was seen.
+pub(super) fn live_since(now: Instant) -> Instant {
+    Instant(now.0 - NODE_GONE.0)
+}
+
 impl Store {
     /// Records that a node is alive, and its workers. Writes nothing if that is known already.
     /// Returns whether its workers have changed: a task that no worker could take may find one now.
@@ -33,10 +46,13 @@ impl Store {
             let workers = json(&node.workers);
             let rows = tx.query(sql::NODE, &params![&node.name])?;
             // What cannot be read is written again.
-            let known_workers = rows.first().and_then(|row| row.text(3).ok());
-            let has_changed = known_workers != Some(workers.as_str());
+            let has_changed = rows.first().and_then(|row| row.text(3).ok()) != Some(&*workers);
             let known = rows.first().and_then(|row| self::node(row).ok());
-            if !has_changed && known.is_some_and(|known| says_as_much(&known, &node)) {
+            let is_recent = |known: Node| {
+                let recent = known.seen_at..known.seen_at.plus(SEEN_RECENTLY);
+                recent.contains(&node.seen_at) && node.capacity == known.capacity
+            };
+            if !has_changed && known.is_some_and(is_recent) {
                 return Ok(has_changed);
             }
             let columns = params![&node.name, node.seen_at, node.capacity, workers];
@@ -50,6 +66,11 @@ impl Store {
 
     pub fn nodes(&self) -> Result<Vec<Node>> {
         self.rows(sql::NODES, &params![NODES], node)
+    }
+
+    /// Nodes that were heard from lately, by the store's clock.
+    pub fn live_nodes(&self, now: Instant) -> Result<Vec<Node>> {
+        Ok(self.nodes()?.into_iter().filter(|node| node.is_live(now)).collect())
     }
 
     /// Removes a node, and returns whether it was known. Any node may then carry out its effects;
@@ -80,10 +101,4 @@ fn node(row: &Row) -> Result<Node, DbError> {
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
         workers: row.json(3)?,
     })
-}
-
-/// Whether a node's report adds nothing to what is stored, its workers aside.
-fn says_as_much(known: &Node, new: &Node) -> bool {
-    let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < SEEN_RECENTLY;
-    is_fresh && known.capacity == new.capacity
 }

@@ -107,7 +107,8 @@ impl Triage<'_> {
             }
             if shows_page {
                 let diff = Diff::of(self.context, &question).map(|diff| diff.command());
-                let text = page(self.context.out.symbols, &question, diff.as_deref(), clock::now());
+                let now = self.session.now(clock::now())?;
+                let text = page(self.context.out.symbols, &question, diff.as_deref(), now);
                 say(self.context, text.trim_end())?;
             }
             say(self.context, &keys_of(&question.offers))?;

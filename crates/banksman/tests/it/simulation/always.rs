@@ -411,7 +411,7 @@ impl Life {
     fn held_for_good(&self, id: TaskId, found: &mut Vec<String>) {
         for node in &self.nodes {
             let now = self.now();
-            let request = node.request(now);
+            let request = node.request();
             let chosen = self.ledger.store.choice(id, &request, now).expect("it is read");
             let Some(chosen) = chosen else { continue };
             let reasons = chosen.err().unwrap_or_default();

@@ -10,7 +10,6 @@ use banksman::engine::{Engine, EngineConfig, TurnReport};
 use banksman::store::{Dispatch, StoreError, Stored};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::limits::NODE_GONE;
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -88,7 +87,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn request(&self, now: Instant) -> Dispatch {
+    pub(super) fn request(&self) -> Dispatch {
         let agents = &self.terms.agents;
         Dispatch {
             node: agents.node.clone(),
@@ -99,7 +98,6 @@ impl Node {
             day_budget: agents.budgets.day,
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,
-            alive_after: Instant(now.0 - NODE_GONE.0),
             token: None,
         }
     }

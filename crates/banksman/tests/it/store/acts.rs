@@ -283,7 +283,6 @@ pub(crate) fn request(node: &Node) -> Dispatch {
         day_budget: Budget::default(),
         task_budget: Budget::default(),
         ttl: TTL,
-        alive_after: NOON,
         token: None,
     }
 }

@@ -6,8 +6,10 @@ use banksman::store::batches::BatchChange;
 use banksman::store::{Add, ClaimRequest, Dispatch, Dispatched, Node, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
+use banksman_core::limits::NODE_GONE;
 use banksman_core::machine::{Event, Finish, NewTask};
 use banksman_core::schedule::{Budget, Ineligible, Worker};
+use banksman_core::time::Span;
 use serde_json::json;
 
 use super::acts::{
@@ -76,7 +78,7 @@ fn first(dispatched: Dispatched) -> TaskId {
 
 fn kinds(dispatched: &Dispatched) -> Vec<(TaskId, Vec<&'static str>)> {
     let kinds = |held: &[Ineligible]| held.iter().map(Ineligible::kind).collect();
-    dispatched.held.iter().map(|(task, held)| (*task, kinds(held))).collect()
+    dispatched.ineligible.iter().map(|(task, held)| (*task, kinds(held))).collect()
 }
 
 fn a_dispatched_run_knows_its_node_its_worker_and_its_account(world: &World) {
@@ -235,7 +237,7 @@ fn a_paused_batch_holds_its_own_tasks_only(world: &World) {
     assert_eq!(claim(&store, "worker:w1", NOON).expect("ready").run.task, alone);
     assert!(claim(&store, "worker:w1", NOON).is_none());
     let nothing = dispatch(&store, &site, NOON);
-    assert!(nothing.claimed.is_none() && nothing.held.is_empty());
+    assert!(nothing.claimed.is_none() && nothing.ineligible.is_empty());
     store.set_batch("friday", pause(false)).unwrap();
     assert_eq!(claim(&store, "worker:w1", NOON).expect("ready").run.task, friday);
 }
@@ -358,9 +360,13 @@ fn only_live_nodes_have_workers(world: &World) {
     let lifter = Worker { capabilities: BTreeSet::from(["lifting".to_owned()]), ..worker("ada") };
     store.put_node(&node("n2", &[lifter])).unwrap();
     let here = node("n1", &[worker("bob")]);
-    let later = Dispatch { alive_after: NOON.plus(MINUTE), ..request(&here) };
-    assert_eq!(store.dispatch(later, NOON).unwrap().unserved.len(), 1);
-    assert_eq!(store.dispatch(request(&here), NOON).unwrap().unserved.len(), 0);
+    let (live, gone) = (NOON.plus(NODE_GONE), NOON.plus(NODE_GONE).plus(Span(1)));
+    assert_eq!(store.dispatch(request(&here), live).unwrap().unserved.len(), 0);
+    assert_eq!(store.dispatch(request(&here), gone).unwrap().unserved.len(), 1);
+    let names = |now| -> Vec<String> {
+        store.live_nodes(now).unwrap().into_iter().map(|node| node.name).collect()
+    };
+    assert_eq!((names(live), names(gone)), (vec!["n2".to_owned()], Vec::new()));
 }
 
 fn an_account_that_is_paused_holds_its_workers_back(world: &World) {
@@ -397,7 +403,7 @@ fn why_asks_what_the_dispatcher_asks(world: &World) {
     let why =
         |store: &Store| store.choice(held, &request(&site), NOON).unwrap().expect("it is queued");
     let dispatched = dispatch(&store, &site, NOON);
-    assert_eq!(dispatched.held, [(held, why(&store).expect_err("it is held"))]);
+    assert_eq!(dispatched.ineligible, [(held, why(&store).expect_err("it is held"))]);
     assert_eq!(store.choice(taken, &request(&site), NOON).unwrap(), None);
     // The dispatcher does not even look at a paused batch, but who asks is told.
     let pause = BatchChange { paused: Some(true), ..BatchChange::default() };
