@@ -56,12 +56,10 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
         let tasks = views.iter().map(Task::new).collect();
         return context.out.json(&TaskPage { tasks, next: next.map(|id| id.to_string()) });
     }
-    let has_all = args.all || context.out.quiet;
-    let TaskListing { tasks, next, left_out } = if has_all {
-        tasks::all_listed(&session, &filter, args.before, args.limit)?
-    } else {
-        tasks::listed(&session, &filter, args.before, args.limit)?
-    };
+    let is_hidden =
+        if args.all || context.out.quiet { |_: &Stored| false } else { tasks::is_finished_review };
+    let TaskListing { tasks, next, left_out } =
+        tasks::listed(&session, &filter, args.before, args.limit, is_hidden)?;
     if context.out.quiet {
         let ids: String = tasks.iter().map(|stored| format!("{}\n", stored.task.id)).collect();
         return context.out.text(&ids);

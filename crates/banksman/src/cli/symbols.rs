@@ -106,7 +106,7 @@ pub(crate) fn progress(children: Progress) -> String {
     let mut text = format!("{} of {} done", children.done, children.total);
     let counts = [
         (children.at_work, "running"),
-        (children.held, "blocked"),
+        (children.blocked, "blocked"),
         (children.failed, "failed"),
         (children.cancelled, "cancelled"),
     ];

@@ -252,13 +252,19 @@ pub struct TaskListing {
     pub left_out: i64,
 }
 
-/// Matching tasks, newest first, without finished reviews: their verdicts are recorded with the
-/// reviewed tasks, and they would soon outnumber everything else.
+/// A finished review. Its verdict is recorded with the reviewed task, and such tasks would soon
+/// outnumber everything else.
+pub fn is_finished_review(stored: &Stored) -> bool {
+    is_review(stored) && stored.state().terminal
+}
+
+/// Matching tasks, newest first, without those that are hidden.
 pub fn listed(
     session: &Session,
     filter: &Filter,
     before: Option<TaskId>,
     at_most: i64,
+    is_hidden: fn(&Stored) -> bool,
 ) -> Result<TaskListing, OpsError> {
     let store = session.may(Operation::ReadStore)?;
     let wanted = usize::try_from(at_most.clamp(1, PAGE)).unwrap_or(1);
@@ -266,7 +272,7 @@ pub fn listed(
     loop {
         let (tasks, next) = store.list(filter, listed.next, PAGE)?;
         for stored in tasks {
-            if is_review(&stored) && stored.state().terminal {
+            if is_hidden(&stored) {
                 listed.left_out += 1;
                 continue;
             }
@@ -370,17 +376,6 @@ pub fn progress_of(
     tasks: &[Stored],
 ) -> Result<BTreeMap<TaskId, Progress>, OpsError> {
     Ok(session.may(Operation::ReadStore)?.progress(&ids(tasks))?)
-}
-
-/// Matching tasks, newest first, with finished reviews.
-pub fn all_listed(
-    session: &Session,
-    filter: &Filter,
-    before: Option<TaskId>,
-    at_most: i64,
-) -> Result<TaskListing, OpsError> {
-    let (tasks, next) = session.may(Operation::ReadStore)?.list(filter, before, at_most)?;
-    Ok(TaskListing { tasks, next, left_out: 0 })
 }
 
 /// The records of a task after a number, at most a page of them.

@@ -49,8 +49,7 @@ impl Store {
     /// Ends the pauses that are due, each once, with a notice. Then one run probes the account.
     pub fn end_pauses(&self, now: Instant) -> Result<Vec<String>> {
         self.write(move |tx| {
-            let mut names: Vec<String> =
-                tx.all(sql::END_PAUSES, &params![now], |row| row.get(0))?;
+            let mut names = tx.all(sql::END_PAUSES, &params![now], |row| row.get::<String>(0))?;
             names.sort();
             for name in &names {
                 let text = format!("the pause of account {name} is over; one run tries first");

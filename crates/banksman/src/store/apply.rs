@@ -11,7 +11,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::machine::{
-    self, Actor, Broken, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
+    self, Actor, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
     StepResult, Task, TaskUpdate,
 };
 use banksman_core::time::Instant;
@@ -130,7 +130,7 @@ impl Store {
             && rejected.why == RejectReason::StaleLease
         {
             // Once for each epoch, so that a writer that repeats it does not fill the history.
-            let text = format!("came-late-{id}-{epoch}");
+            let text = format!("stale-write-{id}-{epoch}");
             let key = IdempotencyKey::new(&text, &text);
             self.apply(id, Event::StaleWrite { epoch }, Some(key), now)?;
         }
@@ -188,7 +188,7 @@ fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64> {
 
 fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<Applied> {
     let (task, lifecycle) = (&step.task, &add.definition.lifecycle);
-    machine::check(lifecycle, task).map_err(|broken| bug(task.id, broken))?;
+    machine::check(lifecycle, task).map_err(|broken| StoreError::Bug { task: task.id, broken })?;
     let entry = HistoryEntry::of(&step, add.key.as_ref(), &GENESIS, now);
     let head = entry.as_ref().map_or_else(|| GENESIS.to_vec(), |entry| entry.hash.clone());
     let mut row = params![
@@ -228,10 +228,6 @@ fn applied(
 ) -> Applied {
     let queue_rank = task.rank(&lifecycle);
     Applied { stored: Stored { task, lifecycle, head, queue_rank }, entry, replayed: false }
-}
-
-fn bug(task: TaskId, broken: Broken) -> StoreError {
-    StoreError::Bug { task, broken }
 }
 
 /// The answer to an earlier request with this key: the task as it was then.
@@ -303,7 +299,8 @@ pub(super) fn save_if_version(
 ) -> Result<Applied> {
     let lifecycle = old.lifecycle;
     let task = &step.task;
-    check_step(&lifecycle, &old.task, event, &step).map_err(|broken| bug(task.id, broken))?;
+    check_step(&lifecycle, &old.task, event, &step)
+        .map_err(|broken| StoreError::Bug { task: task.id, broken })?;
     let entry = HistoryEntry::of(&step, key, &old.head, now);
     let head = entry.as_ref().map_or(old.head, |entry| entry.hash.clone());
     let mut row = changing(task, &lifecycle).to_vec();

@@ -191,6 +191,5 @@ pub(super) fn budget(row: &Row, first: usize) -> Result<Budget, DbError> {
 }
 
 pub(super) fn is_paused(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool> {
-    let Some(batch) = batch else { return Ok(false) };
-    tx.has(sql::PAUSED_BATCH, &params![batch])
+    batch.map_or(Ok(false), |batch| tx.has(sql::PAUSED_BATCH, &params![batch]))
 }

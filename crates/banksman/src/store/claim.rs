@@ -3,9 +3,8 @@
 //! A worker from outside names itself and takes what its role may take. `dispatch` chooses for the
 //! workers of this program and walks the same queue.
 
-use banksman_core::lifecycle::contract::Field;
-
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value as Json;
 use banksman_core::machine::{Actor, Claim, Event, Task};
 use banksman_core::schedule::{Area, Budget, Used, areas};
@@ -27,7 +26,7 @@ const PAGE: i64 = 32;
 /// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
 /// whether the task's batch may not start another run.
 const PAUSED: usize = 30;
-const HELD: usize = 31;
+const BATCH_FULL: usize = 31;
 
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {
@@ -106,11 +105,11 @@ impl Queue {
 fn claim_in(tx: &mut Tx<'_>, request: &ClaimRequest, now: Instant) -> Result<Option<Claimed>> {
     let Some(head) = tx.query(sql::QUEUE_HEAD, &[])?.pop() else { return Ok(None) };
     let is_paused = head.get::<Option<bool>>(PAUSED)?.unwrap_or(false);
-    let is_held: bool = head.get(HELD)?;
+    let is_batch_full: bool = head.get(BATCH_FULL)?;
     if is_paused || is_day_used_up(tx, request.day_budget, now)? {
         return Ok(None);
     }
-    let mut queue = if is_held { Queue::new() } else { Queue::with_head(head)? };
+    let mut queue = if is_batch_full { Queue::new() } else { Queue::with_head(head)? };
     while let Some(found) = queue.next(tx)? {
         if !is_within(tx, &found, request.task_budget)?
             || !has_room(tx, found.task.batch.as_deref())?

@@ -61,6 +61,11 @@ fn sqlite_understands_every_statement() {
 }
 
 #[test]
+fn migrations_are_numbered_without_gaps() {
+    assert!(MIGRATIONS.iter().map(|migration| migration.version).eq(1..=6));
+}
+
+#[test]
 fn a_lifecycle_of_a_transaction_that_was_undone_is_not_taken_for_kept() {
     let folder = tempfile::TempDir::new().expect("a temporary folder");
     let target = Target::Sqlite(folder.path().join("store.db"));

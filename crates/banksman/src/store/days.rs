@@ -29,7 +29,6 @@ impl Store {
     /// Tasks that are working, under review or blocked and made no progress since a time, the
     /// longest first.
     pub fn silent_since(&self, since: Instant, at_most: i64) -> Result<Vec<Stored>> {
-        let params = params![since, NEWEST, at_most];
-        self.read(|tx| tx.readable_tasks(sql::SILENT_SINCE, &params))
+        self.read(|tx| tx.readable_tasks(sql::SILENT_SINCE, &params![since, NEWEST, at_most]))
     }
 }

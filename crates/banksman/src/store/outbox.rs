@@ -71,7 +71,7 @@ impl Store {
                     continue;
                 };
                 key.push(now.plus(taken_for).into());
-                tx.write(sql::EFFECT_HELD, &key)?;
+                tx.write(sql::EFFECT_LATER, &key)?;
                 taken.push(effect);
             }
             Ok(taken)
@@ -99,11 +99,11 @@ impl Store {
     /// Postpones an effect without counting an attempt.
     pub fn effect_later(&self, effect: &PendingEffect, at: Instant) -> Result<()> {
         let columns = params![effect.task, effect.seq, effect.number, at];
-        self.write(move |tx| tx.write(sql::EFFECT_HELD, &columns))
+        self.write(move |tx| tx.write(sql::EFFECT_LATER, &columns))
     }
 
     /// Makes the pending effects of a record on this node due, by how often each was tried: the
-    /// caller that took them is gone, so nobody has to wait for the end of its hold. Effects that
+    /// caller that took them is gone, so nobody has to wait for them. Effects that
     /// any node may carry out are left alone, because another node may be working on them.
     pub fn effects_due(
         &self,
@@ -115,7 +115,7 @@ impl Store {
         self.write(move |tx| {
             for row in tx.query(sql::EFFECTS_OF_RECORD, &record)? {
                 let (number, at) = (row.int(0)?, due(row.int(1)?));
-                tx.write(sql::EFFECT_HELD, &params![task, seq, number, at])?;
+                tx.write(sql::EFFECT_LATER, &params![task, seq, number, at])?;
             }
             Ok(())
         })

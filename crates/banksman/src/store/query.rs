@@ -96,7 +96,7 @@ pub struct Progress {
     pub done: i64,
     pub at_work: i64,
     /// Waiting for a person, a time or anything but the queue.
-    pub held: i64,
+    pub blocked: i64,
     pub failed: i64,
     pub cancelled: i64,
 }
@@ -107,7 +107,7 @@ impl Progress {
         match kind {
             StateKind::Queued => {}
             StateKind::Working | StateKind::Reviewing => self.at_work += children,
-            StateKind::Waiting | StateKind::Blocked | StateKind::Parked => self.held += children,
+            StateKind::Waiting | StateKind::Blocked | StateKind::Parked => self.blocked += children,
             StateKind::Done => self.done += children,
             StateKind::Failed => self.failed += children,
             StateKind::Cancelled => self.cancelled += children,
@@ -152,10 +152,9 @@ impl Store {
     /// The same where others must be shown without it: none for a damaged task.
     pub fn readable_task(&self, id: TaskId) -> Result<Option<Stored>> {
         self.read(|tx| {
-            let rows = tx.query(sql::TASK, &params![id])?;
-            let row = rows.first().ok_or(StoreError::NoTask(id))?;
-            let read = task(tx, id);
-            tx.unless_damaged(row, read)
+            let row = task_row(tx, id)?;
+            let read = with_body(tx, id, &row);
+            tx.unless_damaged(&row, read)
         })
     }
 
@@ -272,7 +271,6 @@ impl Store {
         self.read(|tx| {
             let paused = |(_, account): &(String, AccountRow)| account.paused_until.is_some();
             let accounts = tx.all(sql::ACCOUNTS, &params![PAGE], account)?;
-            let next = tx.all(sql::NEXT_TIMER, &[], |row| row.get::<Option<Instant>>(0))?;
             Ok(Overview {
                 states: tx.all(sql::COUNT_BY_STATE, &[], state_count)?,
                 ended_reviews: tx.all(sql::COUNT_ENDED_REVIEWS, &[], state_count)?,
@@ -285,7 +283,7 @@ impl Store {
                 running: tx.count(sql::COUNT_OPEN_RUNS, &[])?,
                 paused: is_paused(tx, sql::PAUSED)?,
                 paused_accounts: accounts.into_iter().filter(paused).collect(),
-                next_timer: next.into_iter().next().flatten(),
+                next_timer: tx.all(sql::NEXT_TIMER, &[], |row| row.get(0))?.pop().flatten(),
             })
         })
     }
@@ -327,8 +325,16 @@ fn fits(stored: &Stored, filter: &Filter) -> bool {
 }
 
 pub(super) fn task(tx: &mut Tx<'_>, id: TaskId) -> Result<Stored> {
-    let rows = tx.query(sql::TASK, &params![id])?;
-    let mut stored = tx.task(rows.first().ok_or(StoreError::NoTask(id))?)?;
+    let row = task_row(tx, id)?;
+    with_body(tx, id, &row)
+}
+
+fn task_row(tx: &mut Tx<'_>, id: TaskId) -> Result<Row> {
+    tx.query(sql::TASK, &params![id])?.pop().ok_or(StoreError::NoTask(id))
+}
+
+fn with_body(tx: &mut Tx<'_>, id: TaskId, row: &Row) -> Result<Stored> {
+    let mut stored = tx.task(row)?;
     stored.task.body = body(tx, id)?;
     Ok(stored)
 }

@@ -307,10 +307,10 @@ fn write_facts(tx: &mut Tx<'_>, id: TaskId, end: &RunEnd, now: Instant) -> Resul
     if end.answers {
         tx.write(sql::ACCOUNT_ANSWERED, &params![id, epoch])?;
     }
-    if let Some(told) = &end.pause {
-        pause(tx, told)?;
-        let text =
-            format!("account {} is paused until {}: {}", told.account, told.until, told.reason);
+    if let Some(request) = &end.pause {
+        pause(tx, request)?;
+        let PauseRequest { account, until, reason, .. } = request;
+        let text = format!("account {account} is paused until {until}: {reason}");
         let notice = NewNotice::alert(NoticeKind::AccountPaused, Some(id), text);
         write_notice(tx, &notice, now)?;
     }

@@ -410,7 +410,7 @@ statements! {
     NEXT_EFFECT_NUMBER = "SELECT coalesce(max(number), -1) + 1 FROM outbox WHERE task = $1 AND seq = $2";
     EFFECT_KEPT = "UPDATE outbox SET node = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending' \
      AND (node IS NULL OR node = $4) RETURNING number";
-    EFFECT_HELD = "UPDATE outbox SET due_at = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
+    EFFECT_LATER = "UPDATE outbox SET due_at = $4 WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";
     EFFECTS_OF_RECORD = "SELECT number, attempts FROM outbox WHERE task = $1 AND seq = $2 AND state = 'pending' AND node = $3";
     EFFECTS_OF_NOBODY = "UPDATE outbox SET node = NULL WHERE node = $1 AND state = 'pending'";
     EFFECT_DONE = "UPDATE outbox SET state = 'done', error = NULL WHERE task = $1 AND seq = $2 AND number = $3 AND state = 'pending'";

@@ -7,17 +7,12 @@ use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
 impl Store {
-    pub fn paused(&self) -> Result<bool> {
-        self.read(|tx| is_paused(tx, sql::PAUSED))
-    }
-
     /// Sets whether everything is paused. Runs under way continue.
     pub fn set_paused(&self, paused: bool, who: &str, now: Instant) -> Result<()> {
         let columns = params![paused, who, now];
         self.write(move |tx| {
-            tx.write(sql::SET_PAUSED, &columns)?;
             tx.notify();
-            Ok(())
+            tx.write(sql::SET_PAUSED, &columns)
         })
     }
 }

@@ -3,13 +3,12 @@
 //! This file parses the steps; the drivers run each in one transaction under a lock. A released
 //! step is never edited, because stores exist that have applied it.
 
-use std::io;
-
 use super::Dialect;
 use super::Result;
 use super::error::DbError;
 
-/// One step of the schema.
+/// One step of the schema. Versions count up from 1 without a gap, so that a number alone says
+/// which steps a store has applied.
 ///
 /// A line `--;` separates statements. The tokens `{serial_pk}`, `{blob}`, `{int}` and
 /// `{without_rowid}` stand for what the engines spell differently. `{commit_order}` stands for the
@@ -84,20 +83,6 @@ fn render(sql: &str, dialect: Dialect) -> String {
 /// The version of a store after all steps.
 pub(super) fn newest(migrations: &[Migration]) -> i64 {
     migrations.last().map_or(0, |migration| migration.version)
-}
-
-/// Versions must count up from 1 without a gap, so that a number alone says which steps a store has
-/// applied.
-pub(super) fn check(migrations: &[Migration]) -> Result<()> {
-    for (expected, migration) in (1..).zip(migrations) {
-        if migration.version != expected {
-            return Err(migration.failed(DbError::other(
-                "read the list of schema versions",
-                io::Error::other(format!("expected version {expected} here")),
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The steps to apply to a store of version `found`.

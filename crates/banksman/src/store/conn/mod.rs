@@ -108,7 +108,6 @@ impl Db {
     /// Opens the database, creates it if it is a new SQLite file or an empty schema, and applies
     /// migrations.
     pub fn open(target: &Target, options: &Options, migrations: &[Migration]) -> Result<Self> {
-        migrate::check(migrations)?;
         let driver = match target {
             Target::Sqlite(path) => {
                 Driver::Sqlite(sqlite::Sqlite::open(path, options, migrations)?)

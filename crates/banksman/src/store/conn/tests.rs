@@ -147,7 +147,6 @@ on_both! {
     an_older_store_is_migrated,
     a_newer_store_is_refused,
     a_failed_migration_leaves_nothing,
-    migrations_must_be_numbered_without_gaps,
 }
 
 /// An error type like that of the layer above: its own refusals and the database's errors.
@@ -491,11 +490,6 @@ fn a_failed_migration_leaves_nothing(world: &World) {
     let db = world.try_open(&[NOTES, COLOURS]).expect("the store opens");
     let half = db.read(|conn| conn.query("SELECT id FROM half", &[]).map(|_| ()));
     assert!(half.is_err(), "the first half of the step was kept");
-}
-
-fn migrations_must_be_numbered_without_gaps(world: &World) {
-    let error = world.try_open(&[COLOURS]).err().expect("one is missing");
-    assert!(matches!(error, DbError::Migration { version: 2, .. }), "{error:?}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Life {
         let runs = open.iter().map(|open| open.run).collect();
         let tasks = self.ledger.store.tasks_from(TaskId(0)).expect("the tasks are read");
         let entered = tasks.iter().map(|(stored, _)| (stored.task.id, stored.task.entered));
-        let is_paused = self.ledger.store.paused().expect("the switch is read");
+        let is_paused = self.ledger.store.overview().expect("the switch is read").paused;
         Before { runs, is_paused, entered: entered.collect() }
     }
 

@@ -209,9 +209,9 @@ fn an_area_of_a_worker_from_outside_counts(world: &World) {
 fn a_pause_holds_everything_back_and_says_so(world: &World) {
     let store = world.open();
     let id = add(&store, "lift");
-    assert!(!store.paused().unwrap());
+    assert!(!store.overview().unwrap().paused);
     store.set_paused(true, "human:kim", NOON).unwrap();
-    assert!(world.open().paused().unwrap());
+    assert!(world.open().overview().unwrap().paused);
     let site = node("n1", &[worker("ada")]);
     let held = dispatch(&store, &site, NOON);
     assert!(held.claimed.is_none());
