@@ -11,8 +11,8 @@ use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldDecl, FieldUpdates, Lifecycle, Requirement, RoleId, State,
-    StateId, StateKind, Transition, TransitionTarget,
+    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, RoleId, State, StateId,
+    StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 use crate::time::Instant;
@@ -45,14 +45,18 @@ pub(super) fn apply_transition(
     let mut task = old.clone();
     let own =
         |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
-    let mut errors = patch(lifecycle, &mut task.fields, cause.fields, |name| {
-        // A field that the transition sets replaces the given value, so giving one needs no
-        // permission.
-        own(name) || may_give(lifecycle, name, cause.context.actor)
-    });
+    let is_given = |name: &str| may_give(lifecycle, name, cause.context.actor);
+    // A value that the transition replaces needs no permission, and neither guards nor expressions
+    // see it.
+    let given = cause.fields.clone().into_iter();
+    let (replaced, given): (Fields, Fields) =
+        given.partition(|(name, _)| own(name) && !is_given(name));
+    let mut errors = patch(lifecycle, &mut task.fields, &given, is_given);
     errors.extend(failed_guards(row, old, &task, cause.context));
     let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
-    update_fields(&mut task, &row.changes, cause);
+    let unknown = update_fields(&mut task, &row.changes, cause);
+    let forged = unknown.into_iter().filter(|name| replaced.contains_key(*name));
+    errors.extend(forged.map(|name| FieldError::new(name, writers(lifecycle, name))));
     if let Some(counter) = diverted {
         update_fields(&mut task, &lifecycle.counter(counter).changes, cause);
     }
@@ -137,9 +141,7 @@ pub(super) fn patch(
     let mut errors = Vec::new();
     for (name, value) in given {
         let checked = match lifecycle.fields.get(name) {
-            Some(kind) if !may_give(name) => {
-                Err(format!("may be set only by {}", writers(lifecycle, kind)))
-            }
+            Some(_) if !may_give(name) => Err(writers(lifecycle, name)),
             Some(kind) if depth(value, 0) <= limits::FIELD_DEPTH => kind.accepts(value),
             Some(_) => Err(format!("is nested deeper than {} levels", limits::FIELD_DEPTH)),
             None => {
@@ -164,11 +166,12 @@ pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
     }
 }
 
-/// The roles that may set a field.
-fn writers(lifecycle: &Lifecycle, field: &FieldDecl) -> String {
-    let others = field.by.roles().iter().filter(|role| **role != RoleId::SYSTEM);
+/// Which roles may set a field.
+fn writers(lifecycle: &Lifecycle, field: &str) -> String {
+    let roles = lifecycle.fields.get(field).map_or(&[][..], |field| field.by.roles());
+    let others = roles.iter().filter(|role| **role != RoleId::SYSTEM);
     let names = others.chain([&RoleId::SYSTEM]).map(|role| lifecycle.role_name(*role));
-    names.collect::<Vec<_>>().join(", ")
+    format!("may be set only by {}", names.collect::<Vec<_>>().join(", "))
 }
 
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
@@ -253,7 +256,12 @@ fn count(
     diverted
 }
 
-fn update_fields(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
+/// Makes the changes, and returns the fields that have no computed value and stay as they are.
+fn update_fields<'c>(
+    task: &mut Task,
+    changes: &'c FieldUpdates,
+    cause: &Cause<'_>,
+) -> Vec<&'c str> {
     for name in &changes.clear {
         // A field that is given with the move is not cleared: the given value is the new one.
         if !cause.fields.contains_key(name) {
@@ -264,13 +272,10 @@ fn update_fields(task: &mut Task, changes: &FieldUpdates, cause: &Cause<'_>) {
         put(&mut task.fields, name, value);
     }
     let seen = TaskEnv { task, context: Some(cause.context) };
-    let computed: Vec<(String, Value)> = changes
-        .compute
-        .iter()
-        .map(|(name, expr)| (name.clone(), expr.eval(&seen)))
-        .filter(|(_, value)| !value.is_null())
-        .collect();
-    task.fields.extend(computed);
+    let computed = changes.compute.iter().map(|(name, expr)| (name.as_str(), expr.eval(&seen)));
+    let (unknown, computed): (Vec<_>, Vec<_>) = computed.partition(|(_, value)| value.is_null());
+    task.fields.extend(computed.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    unknown.into_iter().map(|(name, _)| name).collect()
 }
 
 /// The state that a transition leads the task to.

@@ -244,6 +244,16 @@ fn an_approval_is_recorded_and_kept() {
 }
 
 #[test]
+fn nobody_gives_the_name_that_an_approval_could_not_record() {
+    let forged = json!({ "decisionNote": "good", "approvedBy": "alice" });
+    let rejected = in_review().refused("human", "to DONE", forged);
+    assert!(
+        complaints(&rejected).contains(&"approvedBy: may be set only by system".to_owned()),
+        "{rejected:?}"
+    );
+}
+
+#[test]
 fn the_cost_is_summed_up_from_the_runs() {
     let mut world = task_of("mission", json!({}));
     world.is_claimed_by("specialist:ada", "ASSIGNED");
