@@ -139,11 +139,6 @@ pub struct Classification {
     pub ambiguous: bool,
 }
 
-/// The start of a text, cut at a character boundary.
-fn start_of(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
-}
-
 /// The end of a text, cut at a character boundary.
 fn end_of(text: &str, bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]

@@ -24,6 +24,7 @@ pub mod prompt;
 pub mod quota;
 pub mod receipt;
 pub mod schedule;
+pub mod text;
 pub mod time;
 pub mod workflow;
 mod yaml;

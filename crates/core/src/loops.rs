@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use crate::machine::{Actor, Record};
+use crate::machine::Record;
+use crate::text::start_of;
 
 /// Calls without a result yet. An agent with more of them at once is not in a loop.
 const OPEN_CALLS: usize = 64;
@@ -36,7 +37,7 @@ impl RepeatedFailures {
         if self.open.len() == OPEN_CALLS {
             self.open.pop_front();
         }
-        let what = start_of(what).to_owned();
+        let what = start_of(what, SHOWN_BYTES).to_owned();
         self.open.push_back(OpenCall { id: id.to_owned(), what, changes });
     }
 
@@ -58,7 +59,7 @@ impl RepeatedFailures {
             }
             return None;
         }
-        let message = start_of(message.trim()).to_owned();
+        let message = start_of(message.trim(), SHOWN_BYTES).to_owned();
         let before = match self.failing.take() {
             Some((what, how, times)) if what == call.what && how == message => times,
             Some(_) | None => 0,
@@ -87,7 +88,7 @@ pub struct LoopSample<'a> {
 pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> {
     let mut moves: Vec<&Record> = Vec::new();
     for sample in samples.iter().rev() {
-        if sample.has_new_work || sample.record.actor.role == Actor::human("").role {
+        if sample.has_new_work || sample.record.actor.is_human() {
             break;
         }
         if sample.record.from.as_deref() == Some(sample.record.to.as_str()) {
@@ -115,7 +116,13 @@ pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> 
         // record.
         let mut same_trigger = moves[at..].iter().filter(|other| other.trigger == record.trigger);
         let message = same_trigger.find_map(|record| first_text(record)).unwrap_or_default();
-        format!("- {} by {} ({}) {}", record.to, record.actor, record.trigger, start_of(message))
+        format!(
+            "- {} by {} ({}) {}",
+            record.to,
+            record.actor,
+            record.trigger,
+            start_of(message, SHOWN_BYTES)
+        )
     });
     let messages: Vec<String> = messages.map(|line| line.trim_end().to_owned()).collect();
     Some(format!(
@@ -130,8 +137,4 @@ pub fn back_and_forth(samples: &[LoopSample<'_>], limit: u32) -> Option<String> 
 fn first_text(record: &Record) -> Option<&str> {
     let others = record.fields.iter().filter(|(name, _)| *name != "body");
     others.into_iter().find_map(|(_, value)| value.as_str())
-}
-
-fn start_of(text: &str) -> &str {
-    &text[..text.floor_char_boundary(SHOWN_BYTES)]
 }

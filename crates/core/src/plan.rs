@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::closed::closed;
 use crate::limits;
+use crate::text::{clip, has_control_characters, tag_problem};
 
 /// The limits of one pull request: minutes of agent time, files, purposes, and minutes of review.
 /// The fifth measure is that it can be tested by itself.
@@ -298,9 +299,15 @@ impl Plan {
                 count(&format!("{what} of `{}`", clip(&subtask.id)), list.len(), most);
             }
         }
+        problems.extend(
+            self.subtasks.iter().flat_map(|one| &one.tags).filter_map(|tag| tag_problem(tag)),
+        );
         for (place, text, most) in self.texts() {
             if text.len() > most {
                 problems.push(format!("{place} is longer than {most} bytes"));
+            }
+            if has_control_characters(text) {
+                problems.push(format!("{place} has control characters; remove them"));
             }
         }
         let words = self.subtasks.iter().map(|one| (&one.id, one.title.as_str()));
@@ -336,8 +343,6 @@ impl Plan {
             texts.extend(
                 lists.into_iter().flatten().map(|item| (of("an item"), item.as_str(), short)),
             );
-            let tags = subtask.tags.iter();
-            texts.extend(tags.map(|tag| (of("a tag"), tag.as_str(), limits::NAME_BYTES)));
         }
         let spikes = self.spikes.iter();
         texts.extend(spikes.map(|spike| {
@@ -355,8 +360,4 @@ impl Plan {
 fn is_id(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !id.is_empty() && id.len() <= limits::NAME_BYTES && id.chars().all(plain)
-}
-
-fn clip(text: &str) -> String {
-    text.chars().take(64).filter(|c| !c.is_control()).collect()
 }

@@ -13,7 +13,6 @@ pub(crate) use serde_saphyr::Spanned;
 use serde_saphyr::{Error, Location};
 
 use crate::lifecycle::problem::{Problem, suggestion};
-use crate::limits;
 
 pub(crate) type Name = Spanned<String>;
 
@@ -199,12 +198,4 @@ pub(crate) fn problem_at<T>(
 ) -> Problem {
     let (line, column) = place(at);
     Problem { column, ..Problem::in_line(line, message, help) }
-}
-
-/// Shortens a name for a message and replaces its control characters.
-pub(crate) fn clip(text: &str) -> String {
-    text.chars()
-        .take(limits::NAME_BYTES)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

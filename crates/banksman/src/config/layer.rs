@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use banksman_core::lifecycle::problem::suggestion;
+use banksman_core::text::clip;
 use toml_edit::{Document, Item, TableLike, Value};
 
 use super::keys::{KEYS, NAMED, RENAMED, Raw, setting_type};
@@ -150,8 +151,4 @@ fn scalar(item: &Item) -> Option<Raw> {
         }
         Value::Datetime(_) | Value::InlineTable(_) => None,
     }
-}
-
-fn clip(text: &str) -> String {
-    text.chars().take(64).filter(|c| !c.is_control()).collect()
 }

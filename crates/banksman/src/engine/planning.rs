@@ -15,6 +15,7 @@ use banksman_core::plan::proposal::{
     Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
 use banksman_core::plan::{Confidence, OrderedItem, Plan, PlanItem, Subtask};
+use banksman_core::text::start_of;
 use banksman_core::time::{Instant, Span};
 use serde::{Deserialize, Serialize};
 
@@ -294,7 +295,7 @@ pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
             words += &format!("\nBefore it came {}\n", standing(&before));
         }
         if let Some(found) = before.text(Field::Findings) {
-            words += &format!("What came of it: {}\n", clip(found, FINDINGS_BYTES));
+            words += &format!("What came of it: {}\n", start_of(found, FINDINGS_BYTES));
         }
         words += &reviewed(&before);
     }
@@ -308,7 +309,7 @@ fn reviewed(before: &Stored) -> String {
         return open;
     }
     let name = before.text(Field::Step).map_or_else(|| before.task.id.to_string(), str::to_owned);
-    format!("Reviewers of {name} said:\n{}\n", clip(&open, ADVICE_BYTES).trim_end())
+    format!("Reviewers of {name} said:\n{}\n", start_of(&open, ADVICE_BYTES).trim_end())
 }
 
 /// An entry of the field `subtasks`: a subtask with our judgement of its size.
@@ -445,7 +446,7 @@ fn problem(asked: &[&Stored]) -> String {
         "a person decides about {}; {how}, `without` goes on without them, `cancel` ends all",
         lines.join("; ")
     );
-    clip(&text, PROBLEM_BYTES).to_owned()
+    start_of(&text, PROBLEM_BYTES).to_owned()
 }
 
 /// A subtask in one line: its name, its state, and why.
@@ -454,11 +455,7 @@ fn standing(subtask: &Stored) -> String {
     let why = [Field::Diagnostic, Field::Reason, Field::UnblockCondition].into_iter();
     let given_up = is_given_up(subtask) || kind_of(subtask) == StateKind::Blocked;
     let why = why.filter(|_| given_up).find_map(|field| subtask.text(field));
-    let why = why.map(|why| format!(" ({})", clip(why, 300))).unwrap_or_default();
+    let why = why.map(|why| format!(" ({})", start_of(why, 300))).unwrap_or_default();
     let name = subtask.text(Field::Subtask).unwrap_or_default();
     format!("{name} ({}) {}: {state}{why}", subtask.task.id, subtask.task.title)
-}
-
-fn clip(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
 }

@@ -4,7 +4,7 @@
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose};
-use banksman_core::panel::summary::line;
+use banksman_core::text::line;
 use banksman_core::time::Instant;
 
 use super::OpsError;

@@ -11,6 +11,7 @@ use banksman_core::lifecycle::expr::Fields;
 use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::lifecycle::{Lifecycle, StateId};
 use banksman_core::machine::{Actor, ImportedState, NewTask};
+use banksman_core::text::clip;
 use banksman_core::time::Instant;
 use serde::Deserialize;
 
@@ -264,10 +265,6 @@ fn without_counters(lifecycle: &Lifecycle, fields: &Fields) -> Fields {
 }
 
 /// A part of a message, cut to a limit.
-fn clip(text: &str) -> String {
-    text.chars().take(64).filter(|c| !c.is_control()).collect()
-}
-
 fn digest(asked: &str) -> String {
     use sha2::Digest;
     crate::store::hex(&sha2::Sha256::digest(asked.as_bytes())[..16])

@@ -9,9 +9,9 @@ use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
-use banksman_core::panel::summary::line;
 use banksman_core::policy::ALLOW;
 use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
+use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
 use super::decisions::{ReviewerVerdict, on_record};

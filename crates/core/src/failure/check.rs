@@ -5,9 +5,10 @@
 
 use super::classify::DETAIL_BYTES;
 use super::step::{self, CriterionResult};
-use super::{start_of, work};
+use super::work;
 use crate::lifecycle::Outcome;
 use crate::receipt::{EvaluatorOpinion, Evidence};
+use crate::text::start_of;
 
 /// The result of a check job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::step::{self, CriterionResult};
 use super::work::{self, ended};
 use super::{
     Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, has_any,
-    last_lines, pr_link, signature, start_of,
+    last_lines, pr_link, signature,
 };
 use crate::lifecycle::Outcome;
 use crate::quota::{self, LONGEST_WAIT};
@@ -20,6 +20,7 @@ use crate::receipt::{
     AgentReport, EndCause, Evidence, Fault, FaultKind, PrepareFault, Receipt, StreamSummary,
     Terminal,
 };
+use crate::text::start_of;
 
 /// How much of the reasons is kept, in bytes: they go into prompts, mails and the history.
 pub(super) const DETAIL_BYTES: usize = 4 * 1024;

@@ -1,7 +1,7 @@
 //! Signatures: failures with the same cause get the same text, because everything that varies
 //! between runs is removed.
 
-use super::start_of;
+use crate::text::start_of;
 
 /// Characters of the text that are compared.
 const SIGNATURE_CHARS: usize = 400;

@@ -3,8 +3,9 @@
 //!
 //! They can only fail a run: nothing here turns a failure into a success.
 
-use super::{start_of, work};
+use super::work;
 use crate::receipt::{EvaluatorOpinion, Evidence};
+use crate::text::start_of;
 
 /// How much of a criterion a message quotes, in bytes.
 const CRITERION_BYTES: usize = 1_000;

@@ -1,8 +1,9 @@
 //! Reads the evidence: how well the work is verified, and what contradicts it.
 
-use super::{FailureClass, ProofLevel, end_of, has_any, last_lines, start_of};
+use super::{FailureClass, ProofLevel, end_of, has_any, last_lines};
 use crate::limits;
 use crate::receipt::{CheckResult, Evidence, ProcessExit};
+use crate::text::start_of;
 
 /// Paths in one message.
 const PATHS: usize = 20;

@@ -18,8 +18,9 @@ use super::{
     prove, rows, source,
 };
 use crate::limits;
+use crate::text::clip;
 use crate::time::Span;
-use crate::yaml::{self, Entries, Name, Spanned, clip, place, problem_at};
+use crate::yaml::{self, Entries, Name, Spanned, place, problem_at};
 
 /// Values from a project's configuration that replace a lifecycle's settings.
 pub type Overrides = BTreeMap<String, Setting>;

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::failure::Deliverable;
 use crate::limits;
-use crate::yaml::{self, Entries, Name, Spanned, clip, place};
+use crate::text::clip;
+use crate::yaml::{self, Entries, Name, Spanned, place};
 
 /// The keys of a field that is declared with more than its type.
 pub(super) const TYPE: &str = "type";

@@ -13,7 +13,8 @@ use super::problem::{Problem, suggestion};
 use super::{Activity, EntryEffect, Since, StateKind, builtin, legacy};
 use crate::failure::Deliverable;
 use crate::limits;
-use crate::yaml::{self, Entries, FormerKey, Name, OneOrMany, Spanned, TextOr, clip, problem_at};
+use crate::text::clip;
+use crate::yaml::{self, Entries, FormerKey, Name, OneOrMany, Spanned, TextOr, problem_at};
 
 const MANUAL: &str = "docs/lifecycles.md";
 

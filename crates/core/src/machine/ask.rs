@@ -11,6 +11,7 @@ use super::task::{Lease, Task};
 use crate::lifecycle::contract::{AgentRole, SettingName, Trigger};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Lifecycle, PRIOR, RoleId, Transition, TransitionTarget};
+use crate::text::clip;
 
 pub(super) fn ask(at: Moment<'_>, ask: &TransitionRequest) -> Result<TaskUpdate, Rejected> {
     try_rows(at, ask).map_err(|rejected| {
@@ -184,10 +185,6 @@ fn goal(lifecycle: &Lifecycle, name: &str) -> Result<TransitionTarget, Rejected>
         format!("`{name}` is a group; say which: {}", members.join(", "))
     };
     Err(Rejected::one(RejectReason::Invalid, "to", message))
-}
-
-fn clip(text: &str) -> String {
-    text.chars().take(64).filter(|c| !c.is_control()).collect()
 }
 
 fn forbidden(lifecycle: &Lifecycle, ask: &TransitionRequest, rows: &[&Transition]) -> Rejected {

@@ -14,6 +14,7 @@ use crate::lifecycle::contract::Note;
 use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
+use crate::text::{has_control_characters, tag_problem};
 use crate::time::Instant;
 
 /// A request for a task.
@@ -157,18 +158,11 @@ fn wrong_text(new: &NewTask) -> Vec<FieldError> {
     let kib = limits::BODY_BYTES / 1024;
     let message = format!("is larger than {kib} KiB; put it into a file and name that");
     refuse("body", body.len() > limits::BODY_BYTES, message);
-    let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
     let message = "has control characters other than line breaks and tabs; remove them";
-    refuse("body", body.chars().any(is_odd), message.to_owned());
+    refuse("body", has_control_characters(body), message.to_owned());
     refuse("tags", new.tags.len() > limits::TAGS, format!("are more than {}", limits::TAGS));
-    let is_odd = |text: &&String| {
-        let breaks = |c: char| c.is_control() || c.is_whitespace();
-        text.is_empty() || text.len() > bytes || text.chars().any(breaks)
-    };
-    if let Some(tag) = new.tags.iter().find(is_odd) {
-        let shown: String = tag.escape_debug().take(64).collect();
-        refuse("tags", true, format!("`{shown}` is not a tag: one word of at most {bytes} bytes"));
-    }
+    let odd = new.tags.iter().find_map(|tag| tag_problem(tag));
+    refuse("tags", odd.is_some(), odd.unwrap_or_default());
     for (field, name) in [("project", Some(&new.project)), ("batch", new.batch.as_ref())] {
         let is_odd = |name: &String| name.len() > bytes || name.chars().any(char::is_control);
         refuse(field, name.is_some_and(is_odd), format!("is a name of at most {bytes} bytes"));

@@ -16,7 +16,7 @@ use crate::lifecycle::contract::Note;
 use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, Outcome, RoleId, StateKind};
 use crate::limits;
-use crate::panel::summary::line;
+use crate::text::line;
 use crate::time::Instant;
 
 /// Why an event changes nothing although it is legal.

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::lifecycle::problem::Problem;
 use crate::limits;
-use crate::yaml::{self, Entries, Name, Spanned, clip, problem_at};
+use crate::text::clip;
+use crate::yaml::{self, Entries, Name, Spanned, problem_at};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reviewer {

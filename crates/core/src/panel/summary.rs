@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
+use crate::text::line;
 
 impl Rationale {
     /// Cuts each text to its limit, puts it on one line, and drops empty texts.
@@ -31,18 +32,6 @@ impl Rationale {
         }
         vec![if self.rationale.is_empty() { "(no reason given)" } else { &self.rationale }]
     }
-}
-
-/// A text on one line, cut to `most` bytes.
-pub fn line(text: &str, most: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut text: String =
-        words.join(" ").chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
-        text.push('…');
-    }
-    text
 }
 
 /// The response to a concern that was not debated.

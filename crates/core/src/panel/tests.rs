@@ -1,8 +1,9 @@
 //! Checks every panel of up to five reviewers and every debate of up to three against laws that do
 //! not follow the order of the code.
 
-use super::summary::{feedback, line, open_concerns, suggestions, transcript, unresolved};
+use super::summary::{feedback, open_concerns, suggestions, transcript, unresolved};
 use super::*;
+use crate::text::line;
 
 const BEGUN: Instant = Instant(1_000_000);
 const ROUND_ENDS: Instant = Instant(2_000_000);

@@ -132,6 +132,23 @@ fn a_plan_that_does_not_hold_together_is_told_why() {
         fault(&|plan| plan.subtasks[1].title = "two\nlines".to_owned()),
         "`limiter` needs a title or question on one line"
     );
+    assert_eq!(
+        fault(&|plan| plan.subtasks[1].tags =
+            ["good", "error handling", ""].map(str::to_owned).into()),
+        "`error handling` is not a tag: one word of at most 64 bytes, \
+         `` is not a tag: one word of at most 64 bytes"
+    );
+    let bell = || "ring\u{7}".to_owned();
+    assert_eq!(
+        fault(&|plan| {
+            plan.subtasks[0].description = bell();
+            plan.subtasks[0].acceptance.push(bell());
+            plan.subtasks[0].tested_by = bell();
+        }),
+        "the description of `docs` has control characters; remove them, \
+         `tested_by` of `docs` has control characters; remove them, \
+         an item of `docs` has control characters; remove them"
+    );
     let many = limits::PLAN_SUBTASKS + 1;
     assert_eq!(
         fault(&|plan| plan.subtasks = (0..many).map(|at| subtask(&format!("s{at}"))).collect()),

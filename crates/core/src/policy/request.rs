@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, Assessment, Rank, RiskClass};
+use crate::text::line;
 
 /// How much of an action's text is shown in a reason, in bytes.
 const SHOWN_BYTES: usize = 300;
@@ -33,7 +34,7 @@ impl PermissionRequest {
         let mut reasons: Vec<String> = Vec::new();
         for finding in blocked.iter().flat_map(|(_, verdict)| &verdict.findings) {
             let by = finding.rule.as_ref().map(|(name, place)| format!(" (rule {name}, {place})"));
-            let what = start_of(&finding.what);
+            let what = line(&finding.what, SHOWN_BYTES);
             let reason =
                 format!("{} `{what}`: {}{}", finding.class, finding.why, by.unwrap_or_default());
             if finding.class == class && !reasons.contains(&reason) {
@@ -101,10 +102,4 @@ impl fmt::Display for PermissionRequest {
         }
         Ok(())
     }
-}
-
-fn start_of(text: &str) -> String {
-    let cut = text.floor_char_boundary(SHOWN_BYTES);
-    let text: String = text[..cut].chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    text
 }

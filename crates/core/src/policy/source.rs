@@ -7,7 +7,8 @@ use serde::Deserialize;
 use super::{Approval, Loops, Policy, RiskClass, Rule, RuleSubject};
 use crate::lifecycle::problem::{Problem, Problems, suggestion};
 use crate::limits;
-use crate::yaml::{self, Name, Spanned, clip, problem_at};
+use crate::text::clip;
+use crate::yaml::{self, Name, Spanned, problem_at};
 
 /// The rules that apply unless a project changes them.
 pub const BUILTIN: &str = include_str!("builtin.yaml");

@@ -15,7 +15,8 @@ use super::source::{GateSource, WorkflowSource};
 use super::{ABORT, DONE, Need, Step, Workflow, paths};
 use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
-use crate::yaml::{Name, clip, place};
+use crate::text::clip;
+use crate::yaml::{Name, place};
 
 /// Checks that the ids of a file are valid and unique.
 pub(super) fn ids(source: &WorkflowSource, report: &mut Report) {

@@ -15,7 +15,8 @@ use super::{Breaker, Need, Signal, Step, Workflow, check, source, steps};
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::{Problem, Problems};
 use crate::limits;
-use crate::yaml::{self, Entries, Name, Spanned, clip, place};
+use crate::text::clip;
+use crate::yaml::{self, Entries, Name, Spanned, place};
 
 /// In dollars. More is a typing mistake.
 const MOST_COST: f64 = 1e9;

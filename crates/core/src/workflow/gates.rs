@@ -7,7 +7,8 @@ use super::source::{FailSource, GateSource};
 use super::{Gate, MAX_RETRIES, RetryRoute};
 use crate::lifecycle::contract::AgentRole;
 use crate::limits;
-use crate::yaml::{self, Name, OneOrMany, Spanned, clip, place};
+use crate::text::clip;
+use crate::yaml::{self, Name, OneOrMany, Spanned, place};
 
 /// A gate whose targets are not resolved yet.
 pub(super) struct UnresolvedGate {

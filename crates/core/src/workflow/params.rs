@@ -11,7 +11,8 @@ use super::template::as_text;
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
-use crate::yaml::{Entries, Name, Spanned, clip};
+use crate::text::clip;
+use crate::yaml::{Entries, Name, Spanned};
 
 /// Values by parameter name.
 pub(super) type Values = BTreeMap<String, Value>;

@@ -6,8 +6,9 @@ use super::template::{Scope, as_text};
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
+use crate::text::clip;
 use crate::time::Span;
-use crate::yaml::{self, Name, OneOrMany, Spanned, clip, problem_at};
+use crate::yaml::{self, Name, OneOrMany, Spanned, problem_at};
 
 /// The problems of one file, each once.
 #[derive(Debug, Default)]

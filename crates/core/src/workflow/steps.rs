@@ -6,7 +6,8 @@ use super::reader::Reader;
 use super::source::{AgentSource, CriterionSource, SignalSource, SignalType, StepSource};
 use super::{Criterion, LaunchMode, Signal, Step, criterion};
 use crate::lifecycle::contract::AgentRole;
-use crate::yaml::{self, Name, Spanned, TextOr, clip, place};
+use crate::text::clip;
+use crate::yaml::{self, Name, Spanned, TextOr, place};
 
 /// `suffix` is what the step's matrix adds to its id.
 pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -> Step {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::suggestion;
 use crate::limits;
-use crate::yaml::clip;
+use crate::text::clip;
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";

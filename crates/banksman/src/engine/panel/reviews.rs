@@ -8,8 +8,8 @@ use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::{Activity, Setting, Since, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
-use banksman_core::panel::summary::line;
 use banksman_core::panel::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, Verdict};
+use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 

@@ -7,7 +7,8 @@ use banksman_core::limits;
 use banksman_core::panel::fields::{
     CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
 };
-use banksman_core::panel::summary::{NO_RESPONSE, line};
+use banksman_core::panel::summary::NO_RESPONSE;
+use banksman_core::text::line;
 
 use crate::store::Stored;
 
