@@ -32,7 +32,7 @@ impl<'a> Budgets<'a> {
 
     fn carry_out(&self, facts: &BudgetFacts, now: Instant) -> Result<()> {
         match decide_budget(facts, &self.agents.node) {
-            BudgetAction::Nothing | BudgetAction::Wait => {}
+            BudgetAction::Wait => {}
             BudgetAction::Close(task) => {
                 ask_if_unchanged(self.store, &self.store.task(task)?, Trigger::Close, now)?;
             }

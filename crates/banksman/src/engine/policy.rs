@@ -40,7 +40,7 @@ pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, now: Instant) -> 
     let words = format!("{text}. To let it go on is to give it as much again.");
     let ask = by_name(trigger, [(field.to_owned(), Value::from(words))]);
     let notice = NewNotice::alert(NoticeKind::OverBudget, Some(over.task), text);
-    match store.ask_for_budget(&stored, ask, &over.used, notice, now) {
+    match store.ask_for_budget(&stored, ask, over.used, notice, now) {
         // The task has moved on, or its guards forbid the transition.
         Ok(_) | Err(StoreError::Rejected(_)) => Ok(()),
         Err(error) => Err(error.into()),

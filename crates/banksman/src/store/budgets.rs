@@ -1,27 +1,35 @@
-//! Budgets of days and batches: what is used of each, and the requests to people for more.
+//! Budgets of days, batches and tasks: what is used of each, and the requests to people for more.
 //!
-//! `schedule::decide_budget` decides on the facts that this module collects, and the engine carries
-//! the decision out. Each request has a row with the number of its scope's next request, so that
-//! nodes that decide the same at the same time add one question. Nothing here decides.
+//! `core::schedule` decides on the facts that this module collects, and the engine carries the
+//! decision out. Each request about a day or a batch has a row with the number of its scope's next
+//! request, so that nodes that decide the same at the same time add one question. A request about a
+//! task is a transition of the task itself, and its row has the number of the record. Nothing here
+//! decides.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Note;
-use banksman_core::machine::{Actor, Event, HistoryNote};
+use banksman_core::machine::{Actor, Event, HistoryNote, TransitionRequest};
 use banksman_core::schedule::{
-    BatchLoad, Budget, BudgetFacts, BudgetRequest, BudgetScope, RequestLog, Used,
+    BatchLoad, Budget, BudgetAnswer, BudgetFacts, BudgetRequest, BudgetScope, RequestLog, Used,
+    task_limit,
 };
 use banksman_core::time::Instant;
 
-use super::apply::{Add, add_in, apply_to};
+use super::apply::{Add, Applied, add_in, apply_to};
 use super::batches::{BATCHES, set_budget_if};
 use super::claim::readable;
 use super::damage::unless_damaged;
 use super::dispatch::{batch_load, saturating_u32};
+use super::notices::{NewNotice, write_notice};
 use super::row::{Stored, json};
-use super::spent::{batch_scope, day_scope, day_used, scope_name};
+use super::spent::{batch_scope, day_scope, day_used, scope_name, used};
 use super::switches::is_paused;
 use super::tx::{Tx, params};
-use super::{Result, Store, sql};
+use super::{Result, Store, StoreError, query, sql};
+
+/// The latest requests about a task that are read. A grant before them is forgotten, and a person is
+/// asked again.
+const REQUESTS: i64 = 100;
 
 impl Store {
     /// The facts about every budget that is used up while tasks wait for it or that has an open
@@ -102,6 +110,37 @@ impl Store {
         })
     }
 
+    /// Asks for a transition because the task's budget is used up. A person who continues the task
+    /// grants it as much again.
+    pub fn ask_for_budget(
+        &self,
+        stored: &Stored,
+        ask: TransitionRequest,
+        used: Used,
+        notice: NewNotice,
+        now: Instant,
+    ) -> Result<Applied> {
+        let (id, version) = (stored.task.id, Some(stored.task.version));
+        let ask = Event::Asked(TransitionRequest { actor: Actor::system(), version, ..ask });
+        self.write(move |tx| {
+            let old = tx.load_for_update(id)?;
+            let applied = apply_to(tx, old, &ask, None, now)?;
+            let Used { runs, tokens, cost_micros, time } = used;
+            let row = params![id, applied.stored.task.version, runs, tokens, cost_micros, time];
+            tx.write(sql::INSERT_TASK_BUDGET_REQUEST, &row)?;
+            write_notice(tx, &notice, now)?;
+            Ok(applied)
+        })
+    }
+
+    /// The budget of a task with what people have granted.
+    pub fn task_budget(&self, id: TaskId, settings: Budget) -> Result<Budget> {
+        self.read(|tx| {
+            let stored = query::task(tx, id)?;
+            granted(tx, &stored, settings)
+        })
+    }
+
     /// The open request about a budget.
     pub fn open_budget_request(&self, scope: &BudgetScope, now: Instant) -> Result<Option<TaskId>> {
         self.read(|tx| {
@@ -129,6 +168,28 @@ pub(super) fn day_budget(
         return Ok(budget);
     }
     Ok(requests(tx, &day_scope(now))?.day_limit(budget))
+}
+
+/// The budget of a task with what people have granted. Grants are read only if the budget is used up
+/// without them.
+pub(super) fn task_budget(
+    tx: &mut Tx<'_>,
+    stored: &Stored,
+    settings: Budget,
+    used: &Used,
+) -> Result<Budget> {
+    if settings.is_used_up(used) { granted(tx, stored, settings) } else { Ok(settings) }
+}
+
+fn granted(tx: &mut Tx<'_>, stored: &Stored, settings: Budget) -> Result<Budget> {
+    let id = stored.task.id;
+    let mut answers = Vec::new();
+    for row in tx.query(sql::TASK_BUDGET_ANSWERS, &params![id, REQUESTS])? {
+        let what = "was changed: no actor".to_owned();
+        let by = row.text(4)?.parse().map_err(|_| StoreError::Corrupt { task: id, what })?;
+        answers.push(BudgetAnswer { used: used(&row, 0)?, by, to: row.get(5)? });
+    }
+    Ok(task_limit(&stored.lifecycle, settings, &answers))
 }
 
 /// The facts about the budget of a scope. Tasks are counted only if the configured limit is used

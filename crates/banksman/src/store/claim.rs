@@ -11,10 +11,9 @@ use banksman_core::schedule::{Area, Budget, Used, areas};
 use banksman_core::time::{Instant, Span};
 
 use super::apply::{Applied, apply_to};
-use super::budgets::{day_budget, day_with_open_runs};
+use super::budgets::{day_budget, day_with_open_runs, task_budget};
 use super::conn::{Dialect, Row, SqlValue};
 use super::damage::is_damage;
-use super::grants::budget_of;
 use super::row::{Stored, json, queue_place};
 use super::tx::{Tx, checked, params};
 use super::{Result, Store, StoreError, sql};
@@ -154,7 +153,7 @@ fn has_room(tx: &mut Tx<'_>, batch: Option<&str>) -> Result<bool> {
 
 fn is_within(tx: &mut Tx<'_>, stored: &Stored, budget: Budget) -> Result<bool> {
     let used = task_used(tx, &stored.task, &budget)?;
-    let budget = budget_of(tx, stored, budget, &used)?;
+    let budget = task_budget(tx, stored, budget, &used)?;
     Ok(!budget.is_used_up(&used))
 }
 

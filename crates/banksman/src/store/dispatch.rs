@@ -18,12 +18,11 @@ use banksman_core::time::{Instant, Span};
 
 use super::accounts::{ACCOUNTS, AccountRow, account};
 use super::batches::{BATCHES, budget};
-use super::budgets::day_budget;
+use super::budgets::{day_budget, task_budget};
 use super::claim::{
     ClaimAttempt, Claimed, LOOK, Queue, areas_of, readable, set_place, task_used, try_claim,
 };
 use super::conn::{DbError, Row};
-use super::grants::budget_of;
 use super::nodes::{NODES, live_since};
 use super::query::task;
 use super::row::Stored;
@@ -183,7 +182,7 @@ impl<'a> Selection<'a, '_> {
     fn read<'s>(&mut self, stored: &'s Stored) -> Result<Considered<'s>> {
         let budget = self.request.task_budget;
         let spent = task_used(self.tx, &stored.task, &budget)?;
-        let budget = budget_of(self.tx, stored, budget, &spent)?;
+        let budget = task_budget(self.tx, stored, budget, &spent)?;
         load_batch(self.tx, &mut self.load, stored.task.batch.as_deref())?;
         let (roles, areas) = (roles_of(stored), areas_of(&stored.task));
         Ok(Considered { stored, roles, areas, spent, budget })

@@ -87,6 +87,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     4 "purposes-and-budget-requests",
     5 "changes-and-notices",
     6 "workflows-and-former-notices",
+    7 "task-budget-requests",
 };
 
 #[derive(Debug, thiserror::Error)]

@@ -510,6 +510,12 @@ statements! {
      ORDER BY number DESC LIMIT 1";
     INSERT_BUDGET_REQUEST = "INSERT INTO budget_requests (scope, number, task, granted, refused) VALUES ($1, $2, $3, $4, $5)";
     APPLY_BUDGET_REQUEST = "UPDATE budget_requests SET applied = 1 WHERE task = $1 AND applied = 0 RETURNING number";
+    INSERT_TASK_BUDGET_REQUEST = "INSERT INTO task_budget_requests (task, seq, runs, tokens, cost_micros, millis) \
+     VALUES ($1, $2, $3, $4, $5, $6)";
+    /// The newest first, each with the move that followed it.
+    TASK_BUDGET_ANSWERS = "SELECT q.runs, q.tokens, q.cost_micros, q.millis, a.actor, a.to_state FROM task_budget_requests q \
+     JOIN audit a ON a.task = q.task AND a.seq = (SELECT n.seq FROM audit n WHERE n.task = q.task AND n.seq > q.seq \
+     AND n.from_state <> n.to_state ORDER BY n.seq LIMIT 1) WHERE q.task = $1 ORDER BY q.seq DESC LIMIT $2";
     /// By their decisions, because few are open however many requests there are.
     OPEN_BUDGET_REQUESTS = "SELECT q.scope FROM decisions d JOIN budget_requests q ON q.task = d.task \
      WHERE d.settled_at IS NULL ORDER BY d.task LIMIT $1";

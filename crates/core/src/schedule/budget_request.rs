@@ -1,5 +1,5 @@
 //! Decides what to do about the budget of a day or a batch: ask a person for more, apply a grant,
-//! withdraw a question, or wait.
+//! withdraw a question, or wait. And says which budget people have given to a task.
 //!
 //! The store collects the [`BudgetFacts`], the engine carries out the [`BudgetAction`], and neither
 //! of them decides.
@@ -12,7 +12,7 @@ use crate::lifecycle::contract::Field;
 use crate::lifecycle::expr::{Fields, Value, value_of};
 use crate::lifecycle::{Lifecycle, StateKind};
 use crate::limits;
-use crate::machine::{Damaged, Task};
+use crate::machine::{Actor, Damaged, Task};
 
 /// The numbers of a budget request, from the moment it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,9 +166,8 @@ pub struct BudgetFacts {
 /// What to do about the budget of one day or one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetAction {
-    /// The budget holds no task back.
-    Nothing,
-    /// Tasks wait until a person answers, changes the limit, or the day ends.
+    /// The budget holds no task back, or tasks wait until a person answers, changes the limit, or
+    /// the day ends.
     Wait,
     /// Ask a person for more.
     Ask(RequestedBudget),
@@ -183,7 +182,7 @@ pub fn decide(facts: &BudgetFacts, node: &str) -> BudgetAction {
     let BudgetFacts { scope, used, requests, .. } = facts;
     let open = requests.latest.as_ref().filter(|latest| latest.is_open());
     let Some(configured) = facts.limit else {
-        return open.map_or(BudgetAction::Nothing, |open| BudgetAction::Close(open.task));
+        return open.map_or(BudgetAction::Wait, |open| BudgetAction::Close(open.task));
     };
     let is_day = *scope == BudgetScope::Day;
     let limit = if is_day { requests.day_limit(configured) } else { configured };
@@ -199,7 +198,7 @@ pub fn decide(facts: &BudgetFacts, node: &str) -> BudgetAction {
         };
     }
     if !is_used_up || facts.waiting == 0 {
-        return BudgetAction::Nothing;
+        return BudgetAction::Wait;
     }
     if let (BudgetScope::Batch(batch), Some(latest)) = (scope, &requests.latest)
         && latest.state == (RequestState::Granted { applied: false })
@@ -226,6 +225,34 @@ pub fn decide(facts: &BudgetFacts, node: &str) -> BudgetAction {
     }
 }
 
+/// A question about the budget of a task, and the move that followed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetAnswer {
+    /// What the task had used when the question was asked.
+    pub used: Used,
+    pub by: Actor,
+    pub to: String,
+}
+
+impl BudgetAnswer {
+    /// A person who continues the task grants its budget again.
+    fn grants(&self, lifecycle: &Lifecycle) -> bool {
+        let kind = lifecycle.find_state(&self.to).map(|id| lifecycle.state(id).kind);
+        let ends = matches!(
+            kind,
+            None | Some(StateKind::Failed | StateKind::Cancelled | StateKind::Parked)
+        );
+        self.by.is_human() && !ends
+    }
+}
+
+/// The limit of a task: the settings, and beyond them what the last grant added. The newest answer
+/// comes first.
+pub fn task_limit(lifecycle: &Lifecycle, settings: Budget, answers: &[BudgetAnswer]) -> Budget {
+    let granted = answers.iter().find(|answer| answer.grants(lifecycle));
+    granted.map_or(settings, |granted| settings.beyond(&granted.used))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -233,7 +260,7 @@ mod tests {
     use super::*;
     use crate::lifecycle::builtin;
     use crate::lifecycle::check::Overrides;
-    use crate::machine::{Actor, NewTask, create};
+    use crate::machine::{NewTask, create};
     use crate::time::{Instant, Span};
 
     const RUNS: fn(i64) -> Budget = |runs| Budget { runs: Some(runs), ..Budget::default() };
@@ -277,11 +304,11 @@ mod tests {
     #[test]
     fn a_person_is_asked_once_a_budget_is_used_up_and_tasks_wait() {
         for scope in [day, batch] {
-            assert_eq!(decided(&scope(2, 1, None)), BudgetAction::Nothing);
+            assert_eq!(decided(&scope(2, 1, None)), BudgetAction::Wait);
             assert_eq!(decided(&scope(2, 2, None)), BudgetAction::Ask(asked(2, 2, 2)));
             assert_eq!(
                 decided(&BudgetFacts { waiting: 0, ..scope(2, 2, None) }),
-                BudgetAction::Nothing
+                BudgetAction::Wait
             );
             assert_eq!(
                 decided(&scope(0, 0, None)),
@@ -314,19 +341,15 @@ mod tests {
     #[test]
     fn a_grant_for_a_day_adds_to_the_settings_of_the_node_that_looks() {
         let granted = Some(request(GRANTED, 2));
-        assert_eq!(decided(&day(2, 3, granted.clone())), BudgetAction::Nothing);
+        assert_eq!(decided(&day(2, 3, granted.clone())), BudgetAction::Wait);
         assert_eq!(decided(&day(2, 4, granted.clone())), BudgetAction::Ask(asked(4, 4, 2)));
-        assert_eq!(
-            decided(&day(5, 6, granted.clone())),
-            BudgetAction::Nothing,
-            "2 used and 5 more"
-        );
+        assert_eq!(decided(&day(5, 6, granted.clone())), BudgetAction::Wait, "2 used and 5 more");
         // A request that was refused later does not take the grant back.
         let mut refused = day(2, 4, Some(request(RequestState::Refused, 4)));
         refused.requests.granted = granted;
         assert_eq!(decided(&refused), BudgetAction::Wait);
         refused.used = USED(3);
-        assert_eq!(decided(&refused), BudgetAction::Nothing);
+        assert_eq!(decided(&refused), BudgetAction::Wait);
     }
 
     #[test]
@@ -340,7 +363,7 @@ mod tests {
         assert_eq!(decided(&batch(2, 2, Some(request(GRANTED, 2)))), raise);
         // Somebody has changed the limit meanwhile; the store then finds that it is not `from`.
         assert_eq!(decided(&batch(3, 3, Some(request(GRANTED, 2)))), raise);
-        assert_eq!(decided(&batch(4, 3, Some(request(GRANTED, 2)))), BudgetAction::Nothing);
+        assert_eq!(decided(&batch(4, 3, Some(request(GRANTED, 2)))), BudgetAction::Wait);
         let applied = |limit| batch(limit, limit, Some(request(APPLIED, 2)));
         assert_eq!(decided(&applied(4)), BudgetAction::Ask(asked(4, 4, 2)), "as much as before");
         assert_eq!(decided(&applied(5)), BudgetAction::Ask(asked(5, 5, 5)), "somebody set 5");
@@ -357,7 +380,7 @@ mod tests {
         let is_over = BudgetFacts { limit: None, ..day(2, 2, open()) };
         assert_eq!(decide(&is_over, "n2"), close);
         let unasked = BudgetFacts { limit: None, ..day(2, 2, None) };
-        assert_eq!(decided(&unasked), BudgetAction::Nothing);
+        assert_eq!(decided(&unasked), BudgetAction::Wait);
         let unneeded = BudgetFacts { waiting: 0, ..batch(2, 2, open()) };
         assert_eq!(decided(&unneeded), BudgetAction::Wait, "tasks may come");
     }

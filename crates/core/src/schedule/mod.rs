@@ -35,8 +35,8 @@ use crate::time::Instant;
 pub use areas::{Area, areas, overlap};
 pub use budget::{Budget, BudgetLimit, BudgetScope, Used};
 pub use budget_request::{
-    BudgetAction, BudgetFacts, BudgetRequest, RequestLog, RequestState, RequestedBudget,
-    decide as decide_budget,
+    BudgetAction, BudgetAnswer, BudgetFacts, BudgetRequest, RequestLog, RequestState,
+    RequestedBudget, decide as decide_budget, task_limit,
 };
 pub use choose::{choose, could_serve};
 pub use ineligible::Ineligible;

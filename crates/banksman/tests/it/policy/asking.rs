@@ -6,6 +6,7 @@ use std::fs;
 use banksman::store::Store;
 use banksman_core::failure::FailureClass;
 use banksman_core::ids::{DecisionId, TaskId};
+use banksman_core::schedule::Budget;
 
 use crate::engine::harness::{Harness, state};
 
@@ -306,7 +307,8 @@ fn a_yes_to_an_agents_words_raises_no_budget() {
     up.stop();
     assert!(question(&harness, id).ends_with("as much again."), "{}", question(&harness, id));
     assert_eq!(harness.starts().len(), 2);
-    assert_eq!(harness.open().raised_at(id).expect("a history"), None);
+    let runs = Budget { runs: Some(2), ..Budget::default() };
+    assert_eq!(harness.open().task_budget(id, runs).expect("a task"), runs);
 }
 
 #[test]

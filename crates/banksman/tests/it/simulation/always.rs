@@ -10,7 +10,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::{Activity, EntryEffect, Lifecycle, Outcome, Route};
 use banksman_core::machine::{WaitsFor, waits_for};
 use banksman_core::receipt::Receipt;
-use banksman_core::schedule::{Area, Ineligible, areas, overlap};
+use banksman_core::schedule::{Area, Budget, Ineligible, areas, overlap};
 use banksman_core::time::{Instant, Span};
 
 use super::ground::Ground;
@@ -202,8 +202,9 @@ impl Life {
         }
         for stored in tasks.iter().filter(|stored| stored.task.spent.runs > self.rules.task_runs) {
             // A person may have given it as much again.
-            let raised = self.ledger.store.raised_at(stored.task.id).expect("a history");
-            let most = self.rules.task_runs + raised.map_or(0, |used| used.runs);
+            let limit = Budget { runs: Some(self.rules.task_runs), ..Budget::default() };
+            let limit = self.ledger.store.task_budget(stored.task.id, limit).expect("a task");
+            let most = limit.runs.expect("it has a limit");
             if stored.task.spent.runs > most && !self.had_outsider.contains(&stored.task.id) {
                 found.push(format!("{} has had more runs than its budget", stored.task.id));
             }

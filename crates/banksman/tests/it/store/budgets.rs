@@ -5,11 +5,14 @@ use std::thread;
 
 use banksman::store::batches::BatchChange;
 use banksman::store::conn::Target;
-use banksman::store::{Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, scope_name};
+use banksman::store::notices::{NewNotice, NoticeKind};
+use banksman::store::{
+    Add, ClaimRequest, Definition, Dispatch, IdempotencyKey, Store, Stored, scope_name,
+};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::check::{Overrides, read_again};
 use banksman_core::lifecycle::{Outcome, builtin};
-use banksman_core::machine::{Actor, Event, Finish, HistoryNote, NewTask};
+use banksman_core::machine::{Actor, Event, Finish, HistoryNote, NewTask, TransitionRequest};
 use banksman_core::schedule::{
     Budget, BudgetAction, BudgetFacts, BudgetScope, RequestLog, RequestedBudget, Used,
     decide_budget,
@@ -40,6 +43,8 @@ on_both!(
     nodes_that_see_the_same_ask_once,
     a_task_that_only_looks_like_a_request_grants_nothing,
     requests_of_a_former_build_are_carried_over,
+    a_person_who_continues_a_task_raises_its_budget,
+    a_raised_budget_of_a_former_build_is_carried_over,
 );
 
 const RUN: Budget = Budget { runs: Some(1), tokens: None, cost_micros: None, time: None };
@@ -79,10 +84,7 @@ fn moot(store: &Store, day: &Budget, node: &str, now: Instant) -> Vec<TaskId> {
     let found = store.budgets(day, now).expect("it is read");
     let closed = found.iter().filter_map(|facts| match decide_budget(facts, node) {
         BudgetAction::Close(task) => Some(task),
-        BudgetAction::Nothing
-        | BudgetAction::Wait
-        | BudgetAction::Ask(_)
-        | BudgetAction::Raise { .. } => None,
+        BudgetAction::Wait | BudgetAction::Ask(_) | BudgetAction::Raise { .. } => None,
     });
     closed.collect()
 }
@@ -382,7 +384,8 @@ transitions: [{ from: granted, to: over, on: drop, by: [human] }]
 /// A former build found its requests by numbered keys. This takes a store back to its schema.
 fn downgrade(world: &World) {
     let mut raw = world.raw();
-    for table in ["notice_deliveries", "channels", "notices", "changes", "budget_requests"] {
+    let newer = ["task_budget_requests", "notice_deliveries", "channels", "notices", "changes"];
+    for table in newer.into_iter().chain(["budget_requests"]) {
         raw.run(&format!("DROP TABLE {table}"));
     }
     raw.run("DROP INDEX tasks_without_parent");
@@ -467,4 +470,82 @@ fn requests_of_a_former_build_are_carried_over(world: &World) {
     let found = store.budgets(&RUN, NOON).unwrap();
     let of_day = found.iter().find(|facts| facts.scope == BudgetScope::Day).expect("it is used up");
     assert_eq!(decide_budget(of_day, "n1"), BudgetAction::Wait);
+}
+
+/// The question about the budget of a task.
+fn question_about(store: &Store, id: TaskId) -> (Stored, TransitionRequest) {
+    let stored = store.task(id).unwrap();
+    let (trigger, field) = stored.lifecycle.budget_question(stored.task.state).expect("it asks");
+    let fields = [(field.to_owned(), json!("over budget"))].into_iter().collect();
+    let (actor, trigger) = (Actor::system(), Some(trigger.to_owned()));
+    let ask = TransitionRequest { actor, to: None, trigger, fields, epoch: None, version: None };
+    (stored, ask)
+}
+
+pub(super) fn ask_about_task(store: &Store, title: &str, runs: i64) -> TaskId {
+    let source = builtin::source("autonomous").expect("it ships");
+    let id = added(store, Add { definition: definition(source), ..load(title) }).stored.task.id;
+    ask_again(store, id, runs);
+    id
+}
+
+fn ask_again(store: &Store, id: TaskId, runs: i64) {
+    let (stored, ask) = question_about(store, id);
+    let notice = NewNotice::alert(NoticeKind::OverBudget, Some(id), "over budget".to_owned());
+    let used = Used { runs, ..Used::default() };
+    store.ask_for_budget(&stored, ask, used, notice, NOON).unwrap();
+}
+
+fn on(store: &Store, id: TaskId, who: &str, trigger: &str) {
+    let trigger = Some(trigger.to_owned());
+    let Event::Asked(ask) = ask(who, "", &[("reason", "enough")]) else { panic!("a request") };
+    apply(store, id, Event::Asked(TransitionRequest { to: None, trigger, ..ask }), NOON);
+}
+
+fn task_runs(store: &Store, id: TaskId) -> Option<i64> {
+    store.task_budget(id, RUN).unwrap().runs
+}
+
+fn a_person_who_continues_a_task_raises_its_budget(world: &World) {
+    let store = world.open();
+    // Two tasks that have used as much are two questions.
+    let [raised, cancelled] = ["a", "b"].map(|title| ask_about_task(&store, title, 1));
+    for id in [raised, cancelled] {
+        assert_eq!(state(&store, id), "blocked");
+        assert_eq!(task_runs(&store, id), Some(1), "nobody has answered");
+    }
+    on(&store, raised, "human:kim", "unblock");
+    on(&store, cancelled, "human:kim", "cancel");
+    assert_eq!((task_runs(&store, raised), task_runs(&store, cancelled)), (Some(2), Some(1)));
+    ask_again(&store, raised, 2);
+    assert_eq!(task_runs(&store, raised), Some(2), "the first grant counts");
+    on(&store, raised, "human:kim", "unblock");
+    assert_eq!(task_runs(&store, raised), Some(3));
+}
+
+/// A former build wrote what a task had used into a key.
+fn a_raised_budget_of_a_former_build_is_carried_over(world: &World) {
+    let store = world.open();
+    let source = builtin::source("autonomous").expect("it ships");
+    let load = |title| Add { definition: definition(source), ..load(title) };
+    let [raised, open] = ["raised", "open"].map(|title| {
+        let id = added(&store, load(title)).stored.task.id;
+        let (stored, ask) = question_about(&store, id);
+        let text = format!("over-budget-{}-{}-20-300-4000", stored.task.entered, id.0);
+        store.apply(id, Event::Asked(ask), key(&text, &text), NOON).unwrap();
+        id
+    });
+    on(&store, raised, "human:kim", "unblock");
+    let forged = Add { key: key("over-budget-1-9-9-9-9", "mine"), ..load("forged") };
+    let forged = added(&store, forged).stored.task.id;
+    drop(store);
+    downgrade(world);
+
+    let store = world.open();
+    let rows = "SELECT task, seq, runs, tokens, cost_micros, millis FROM task_budget_requests ORDER BY task";
+    let numbers = [raised, open].map(|id| [id.0, 2, id.0, 20, 300, 4_000]);
+    let numbers = numbers.map(|row| row.map(|number| Some(number.to_string())).to_vec());
+    assert_eq!(world.raw().rows(rows), numbers);
+    let runs = [raised, open, forged].map(|id| task_runs(&store, id));
+    assert_eq!(runs, [Some(1 + raised.0), Some(1), Some(1)]);
 }

@@ -23,7 +23,7 @@ use super::acts::{
     DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, dispatch, ended,
     finish, key, load, load_after, node, pending, put_batch, state, to_asking, to_checking, worker,
 };
-use super::budgets::ask_about_batch;
+use super::budgets::{ask_about_batch, ask_about_task};
 use super::raw::Raw;
 use super::world::World;
 use super::{on_both, on_both_damaging};
@@ -244,6 +244,7 @@ fn furnish_agents(store: &Store) {
     let run = dispatch(store, &node, NOON).claimed.expect("it is ready").run;
     store.set_token(run, b"hash").unwrap();
     ask_about_batch(store, "friday");
+    ask_about_task(store, "over budget", 1);
 }
 
 /// The text of a fixture: the steps up to the newest, and the rows of a furnished store.
