@@ -69,8 +69,7 @@ pub(super) fn escalate_loops(
     };
     let (mut epoch, mut head) = (0, None);
     let turns = entries.iter().map(|entry| {
-        let began = entry.record.fields.get("epoch").and_then(Value::as_i64);
-        epoch = began.unwrap_or(epoch);
+        epoch = entry.record.epoch().unwrap_or(epoch);
         let now = head_of(epoch);
         // A planner commits nothing: its result is a changed plan.
         let has_planned = entry.record.fields.contains_key(Field::Plan.name());

@@ -45,7 +45,7 @@ impl<'a> Provenance<'a> {
         seen: &SignalFile,
         now: Instant,
     ) -> Result<Option<String>> {
-        if actor.role != Actor::human("").role {
+        if !actor.is_human() {
             return Ok(None);
         }
         let written = written(self.store, seen)?;

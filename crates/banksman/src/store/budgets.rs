@@ -27,8 +27,8 @@ use super::switches::is_paused;
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, query, sql};
 
-/// The latest requests about a task that are read. A grant before them is forgotten, and a person is
-/// asked again.
+/// The latest requests about a task that are read. A grant before them is forgotten, and a person
+/// is asked again.
 const REQUESTS: i64 = 100;
 
 impl Store {
@@ -170,8 +170,8 @@ pub(super) fn day_budget(
     Ok(requests(tx, &day_scope(now))?.day_limit(budget))
 }
 
-/// The budget of a task with what people have granted. Grants are read only if the budget is used up
-/// without them.
+/// The budget of a task with what people have granted. Grants are read only if the budget is used
+/// up without them.
 pub(super) fn task_budget(
     tx: &mut Tx<'_>,
     stored: &Stored,

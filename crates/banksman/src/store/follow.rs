@@ -151,7 +151,7 @@ fn started_run(
     now: Instant,
 ) -> Result<()> {
     let task = &step.task;
-    let claimed = entry.is_some_and(|entry| entry.record.fields.contains_key("epoch"));
+    let claimed = entry.is_some_and(|entry| entry.record.epoch().is_some());
     let Some(lease) = task.lease.as_ref().filter(|_| claimed) else {
         return Ok(());
     };

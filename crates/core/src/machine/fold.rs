@@ -4,7 +4,7 @@
 //! comparison with the task's row reveals changes that the history does not have.
 
 use super::apply::put;
-use super::effect::{NOTE_DETAIL, Record};
+use super::effect::{EPOCH, NOTE_DETAIL, Record};
 use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
 use crate::lifecycle::expr::{Fields, Value};
@@ -80,7 +80,7 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
     difference.note("priority", |task| (task.priority != 0).then_some(task.priority));
     difference.note("parent", |task| task.parent.map(|id| id.to_string()));
     difference.note("prior", |task| task.prior.map(|id| lifecycle.state(id).name.as_str()));
-    difference.note("epoch", |task| (task.epoch != 0).then_some(task.epoch));
+    difference.note(EPOCH, |task| (task.epoch != 0).then_some(task.epoch));
     difference.note("lease", |task| task.run().map(|run| run.to_string()));
     difference.note("spent", |task| (task.spent != Spent::default()).then(|| task.spent.to_json()));
     for (index, counter) in lifecycle.counters.iter().enumerate() {
@@ -142,7 +142,7 @@ pub fn rewind(
     task.state =
         state(&folded.state).ok_or_else(|| unread("state", &Value::from(folded.state.as_str())))?;
     task.prior = folded.read("prior", |prior| state(prior.as_str()?))?;
-    task.epoch = folded.read("epoch", Value::as_i64)?.unwrap_or_default();
+    task.epoch = folded.read(EPOCH, Value::as_i64)?.unwrap_or_default();
     let lease = folded.read("lease", Value::as_str)?;
     task.lease = lease.and_then(|_| lease_at(current, task.epoch, history));
     task.spent = folded.read("spent", Spent::from_json)?.unwrap_or_default();
@@ -171,6 +171,6 @@ fn lease_at(current: &Task, epoch: i64, history: &[Dated<'_>]) -> Option<Lease> 
     if let Some(lease) = current.lease.as_ref().filter(|lease| lease.epoch == epoch) {
         return Some(lease.clone());
     }
-    let claim = history.iter().rev().find(|(_, _, record)| record.fields.contains_key("epoch"))?;
+    let claim = history.iter().rev().find(|(_, _, record)| record.epoch().is_some())?;
     Some(Lease { epoch, worker: claim.2.actor.to_string(), expires_at: claim.1 })
 }

@@ -35,6 +35,6 @@ pub use event::{
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, WaitsFor, check, waits_for};
 pub use reject::{FieldError, RejectReason, Rejected};
-pub use step::{DELAY_SKIPPED, Ignored, STALE_WRITE, StepResult, step};
+pub use step::{Ignored, StepResult, step};
 pub use task::{CounterValue, Damaged, Lease, Spent, Task};
 pub use wait::{WaitStatus, waits};

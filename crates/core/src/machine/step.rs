@@ -38,11 +38,6 @@ pub enum StepResult {
     Ignored(Ignored),
 }
 
-/// The trigger of the record of a refused stale write.
-pub const STALE_WRITE: &str = Note::StaleWrite.as_str();
-/// The trigger of the record of a skipped delay.
-pub const DELAY_SKIPPED: &str = Note::DelaySkipped.as_str();
-
 /// Decides what an event means for a task.
 pub fn step(
     lifecycle: &Lifecycle,
@@ -78,7 +73,7 @@ fn answer(step: TaskUpdate) -> StepResult {
 fn stale_write(at: Moment<'_>, epoch: i64) -> StepResult {
     let run = RunId { task: at.task.id, epoch };
     let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
-    in_history(at, STALE_WRITE, &actor, None)
+    in_history(at, Note::StaleWrite.as_str(), &actor, None)
 }
 
 /// An update with a record and no change of the task.
@@ -101,7 +96,7 @@ fn skip_delay(at: Moment<'_>, actor: &Actor) -> Result<StepResult, Rejected> {
     }
     let step = in_place(at.task, at.now);
     let timers = plan_timers(at, &step.task);
-    let record = at.record(&step.task, DELAY_SKIPPED, actor);
+    let record = at.record(&step.task, Note::DelaySkipped.as_str(), actor);
     Ok(answer(TaskUpdate { timers, record: Some(record), ..step }))
 }
 

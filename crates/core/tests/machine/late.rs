@@ -1,9 +1,9 @@
 //! Late, early and repeated events are legal and change nothing.
 
 use banksman_core::lifecycle::Outcome;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{
-    Actor, DELAY_SKIPPED, Effect, Event, Finish, Ignored, RejectReason, Rejected, STALE_WRITE,
-    StepResult, TimerKind,
+    Actor, Effect, Event, Finish, Ignored, RejectReason, Rejected, StepResult, TimerKind,
 };
 use serde_json::json;
 
@@ -228,7 +228,7 @@ fn a_person_ends_the_wait_for_a_retry_and_nobody_else_does() {
     let hastened = Event::DelaySkipped(Actor::human("kim"));
     let Ok(StepResult::Step(step)) = world.meet(&hastened) else { panic!("a person may") };
     let record = step.record.expect("it is on record");
-    assert_eq!((record.trigger.as_str(), record.fields.len()), (DELAY_SKIPPED, 0));
+    assert_eq!((record.trigger.as_str(), record.fields.len()), (Note::DelaySkipped.as_str(), 0));
     assert_eq!((world.task.version, world.task.entered), (version + 1, entered));
     assert_eq!(
         world.meet(&hastened),
@@ -267,7 +267,7 @@ fn the_refusal_of_a_late_writer_is_history_and_no_progress() {
     let record = step.record.as_ref().expect("a record");
     assert_eq!(
         (record.trigger.as_str(), record.actor.to_string()),
-        (STALE_WRITE, "run:r1.7".to_owned())
+        (Note::StaleWrite.as_str(), "run:r1.7".to_owned())
     );
     assert_eq!(step.task.version, before.version + 1);
     assert_eq!((step.task.state, step.task.lease), (before.state, before.lease));

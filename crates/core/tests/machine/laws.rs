@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::CounterOverflow;
-use banksman_core::lifecycle::contract::{SettingName, Trigger};
+use banksman_core::lifecycle::contract::{Note, SettingName, Trigger};
 use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Outcome, Since, StateKind, Timeout, Transition,
     TransitionTarget,
 };
 use banksman_core::machine::{
-    DELAY_SKIPPED, DecisionChange, Effect, Ending, Event, Ignored, Record, RejectReason,
-    STALE_WRITE, StepResult, Task, TaskUpdate, TimerKind, WaitStatus, allowed, waits,
+    DecisionChange, Effect, Ending, Event, Ignored, Record, RejectReason, StepResult, Task,
+    TaskUpdate, TimerKind, WaitStatus, allowed, waits,
 };
 use banksman_core::time::Instant;
 
@@ -194,9 +194,11 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Claimed(_) => record.trigger == Trigger::Claim.name(),
         Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
         Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } => false,
-        Event::StaleWrite { .. } => record.trigger == STALE_WRITE,
+        Event::StaleWrite { .. } => record.trigger == Note::StaleWrite.as_str(),
         Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
-        Event::DelaySkipped(_) => record.trigger == DELAY_SKIPPED && record.fields.is_empty(),
+        Event::DelaySkipped(_) => {
+            record.trigger == Note::DelaySkipped.as_str() && record.fields.is_empty()
+        }
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))

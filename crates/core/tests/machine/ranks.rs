@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::Setting;
+use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{Actor, HistoryNote};
 use banksman_core::machine::{Event, StepResult};
-use banksman_core::policy::ALLOW;
 use serde_json::{Value, json};
 
 use crate::walk::{builtin_with, of_lifecycle, task_of};
@@ -131,13 +131,14 @@ fn a_note_is_a_record_and_changes_nothing() {
     let mut world = task_of("mission", json!({}));
     world.goes("human:kim", "to ASSIGNED", json!({ "assigneeIds": ["ada"] }), "ASSIGNED");
     let before = world.task.clone();
-    let note = HistoryNote { actor: Actor::human("kim"), trigger: ALLOW.to_owned(), detail: None };
+    let note =
+        HistoryNote { actor: Actor::human("kim"), trigger: Note::Allow.to_string(), detail: None };
     let StepResult::Step(step) = world.meet(&Event::Noted(note)).expect("it is always legal")
     else {
         panic!("it leaves a record");
     };
     let record = step.record.expect("a record");
-    assert_eq!((record.trigger.as_str(), record.fields.len()), (ALLOW, 0));
+    assert_eq!((record.trigger.as_str(), record.fields.len()), (Note::Allow.as_str(), 0));
     assert_eq!((record.from.as_deref(), record.to.as_str()), (Some("ASSIGNED"), "ASSIGNED"));
     assert!(step.effects.is_empty() && step.timers.is_none());
     let same = banksman_core::machine::Task {

@@ -1,7 +1,8 @@
 //! Epochs: who has lost the lease changes nothing any more. And where the end of a run leads.
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::machine::{Event, Finish, Heartbeat, RejectReason, STALE_WRITE, Spent, Task};
+use banksman_core::lifecycle::contract::Note;
+use banksman_core::machine::{Event, Finish, Heartbeat, RejectReason, Spent, Task};
 use banksman_core::time::Span;
 
 use super::acts::{
@@ -86,7 +87,7 @@ fn a_run_ends_once(world: &World) {
         let history = handles[0].history(id, 0).unwrap();
         let triggers: Vec<&str> =
             history.iter().map(|entry| entry.record.trigger.as_str()).collect();
-        assert_eq!(triggers[3..], [STALE_WRITE], "the losers are on record, once");
+        assert_eq!(triggers[3..], [Note::StaleWrite.as_str()], "the losers are on record, once");
     }
 }
 

@@ -7,8 +7,8 @@ use banksman::store::{Dispatch, NodeTime, PastRun, PauseRequest, RunEnd, Store, 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
-use banksman_core::lifecycle::contract::Purpose;
-use banksman_core::machine::{Effect, Event, Finish, RejectReason, STALE_WRITE};
+use banksman_core::lifecycle::contract::{Note, Purpose};
+use banksman_core::machine::{Effect, Event, Finish, RejectReason};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
@@ -136,7 +136,8 @@ fn a_run_ends_once_with_everything(world: &World) {
     lost.into_iter().for_each(|answer| refused_because(answer, RejectReason::StaleLease));
     assert_eq!(spent(world, "account:plan"), [1, 120, 3_400, 0], "it is paid once");
     let history = handles[0].history(id, 0).unwrap();
-    let late = history.iter().filter(|entry| entry.record.trigger == STALE_WRITE).count();
+    let late =
+        history.iter().filter(|entry| entry.record.trigger == Note::StaleWrite.as_str()).count();
     assert_eq!(late, 1, "the losers are on record, once");
 }
 
@@ -247,7 +248,7 @@ fn a_lease_that_is_lost_is_not_renewed(world: &World) {
         }
     }
     let history = store.history(id, 0).unwrap();
-    assert_eq!(history.last().expect("a record").record.trigger, STALE_WRITE);
+    assert_eq!(history.last().expect("a record").record.trigger, Note::StaleWrite.as_str());
     assert_eq!(history.len(), 4);
 }
 
