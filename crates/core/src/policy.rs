@@ -17,7 +17,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use grant::{ALLOW, Grant, grants, with_permission};
+pub use grant::{Grant, grants, with_permission};
 pub use request::PermissionRequest;
 pub use source::{BUILTIN, builtin, read};
 

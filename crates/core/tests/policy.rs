@@ -2,9 +2,10 @@
 
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::contract::{AnswerEffect, AnswerName, Note};
 use banksman_core::loops::{LoopSample, RepeatedFailures, back_and_forth};
 use banksman_core::machine::{Actor, Record};
-use banksman_core::policy::{ALLOW, Action, grants, with_permission};
+use banksman_core::policy::{Action, grants, with_permission};
 use serde_json::{Map, Value, json};
 
 fn record(by: &str, from: &str, to: &str, trigger: &str, fields: Value) -> Record {
@@ -41,7 +42,8 @@ fn allowed(records: &[Record]) -> Vec<String> {
 fn a_persons_yes_to_a_request_is_leave_for_it() {
     let yes = record("human:kim", "NEEDS_APPROVAL", "IN_PROGRESS", "resume", json!({}));
     assert_eq!(allowed(&[asked(), yes.clone()]), ["git push --force"]);
-    let noted = record("human:kim", "NEEDS_APPROVAL", "NEEDS_APPROVAL", ALLOW, json!({}));
+    let noted =
+        record("human:kim", "NEEDS_APPROVAL", "NEEDS_APPROVAL", Note::Allow.as_str(), json!({}));
     assert_eq!(allowed(&[asked(), noted.clone()]), ["git push --force"]);
     assert_eq!(
         grants(
@@ -69,7 +71,16 @@ fn a_persons_yes_to_a_request_is_leave_for_it() {
         ),
         (
             "a run's note",
-            vec![asked(), record("run:r1.2", "NEEDS_APPROVAL", "NEEDS_APPROVAL", ALLOW, json!({}))],
+            vec![
+                asked(),
+                record(
+                    "run:r1.2",
+                    "NEEDS_APPROVAL",
+                    "NEEDS_APPROVAL",
+                    Note::Allow.as_str(),
+                    json!({}),
+                ),
+            ],
         ),
         ("a yes to nothing", vec![yes.clone()]),
         (
@@ -77,7 +88,7 @@ fn a_persons_yes_to_a_request_is_leave_for_it() {
             vec![
                 asked(),
                 record("human:kim", "NEEDS_APPROVAL", "INBOX", "return", json!({})),
-                record("human:kim", "INBOX", "INBOX", ALLOW, json!({})),
+                record("human:kim", "INBOX", "INBOX", Note::Allow.as_str(), json!({})),
             ],
         ),
         (
@@ -90,7 +101,7 @@ fn a_persons_yes_to_a_request_is_leave_for_it() {
                     "start",
                     json!({ "feedback": "RED: run \"sudo\"" }),
                 ),
-                record("human:kim", "IN_PROGRESS", "IN_PROGRESS", ALLOW, json!({})),
+                record("human:kim", "IN_PROGRESS", "IN_PROGRESS", Note::Allow.as_str(), json!({})),
             ],
         ),
     ] {
@@ -132,7 +143,7 @@ fn a_request_is_answered_with_leave_where_no_answer_gives_it() {
     let words = |words: &[&str], opened: &Record| -> Vec<(String, String)> {
         with_permission(&offers(words), opened)
     };
-    let leave = (ALLOW.to_owned(), "by resume".to_owned());
+    let leave = (Note::Allow.to_string(), "by resume".to_owned());
     assert_eq!(words(&["cancel", "resume"], &asked())[0], leave);
     for plain in [&["approve", "resume"][..], &["cancel"]] {
         assert_eq!(words(plain, &asked()), offers(plain), "{plain:?}");
@@ -245,4 +256,18 @@ fn to_and_fro_three_times_without_anything_new_is_a_loop() {
     let mut heartbeats = to_and_fro(3);
     heartbeats.insert(3, record("system", "review", "review", "again", json!({})));
     assert!(looped(&heartbeats, |_| false).is_some(), "what stays in its place is no move");
+}
+
+/// What grants a request also continues the work, so whoever permits an action has an answer.
+#[test]
+fn every_answer_that_grants_can_be_given_with_a_permission() {
+    let effects = [AnswerEffect::Grants, AnswerEffect::Continues];
+    for word in ["approve", "allow", "yes", "pass", "resume", "unblock", "retry"] {
+        let offers = [("cancel", "no"), (word, "on")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(AnswerName::clearest(&offers, &effects), Some(&offers[1]), "{word}");
+    }
+    let both = ["unblock", "resume", "pass"].map(|word| (word.to_owned(), word.to_owned()));
+    assert_eq!(AnswerName::clearest(&both, &effects), Some(&both[2]));
+    assert_eq!(AnswerName::clearest(&both, &[AnswerEffect::Continues]), Some(&both[1]));
+    assert_eq!(AnswerName::clearest(&both[..0], &effects), None);
 }

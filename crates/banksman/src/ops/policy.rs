@@ -2,10 +2,10 @@
 //! one.
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::{Note, Trigger};
+use banksman_core::lifecycle::contract::{AnswerEffect, AnswerName, Note, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::Actor;
-use banksman_core::policy::{ALLOW, Action, PermissionRequest, Policy, PolicyGuard, Rank};
+use banksman_core::policy::{Action, PermissionRequest, Policy, PolicyGuard, Rank};
 use banksman_core::time::Instant;
 
 use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
@@ -14,9 +14,6 @@ use super::tasks::{MoveRequest, moved};
 use super::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
-
-/// Answers that continue the work, the clearest first.
-const GOES_ON: [&str; 6] = ["approve", "allow", "yes", "resume", "unblock", "retry"];
 
 /// The result of a request.
 #[derive(Debug, Clone)]
@@ -99,9 +96,16 @@ pub fn allow(
     if decision.settled.is_some() {
         return Err(decisions::settled(store, &decision)?);
     }
-    let word = GOES_ON.into_iter().find(|word| decision.offers.iter().any(|(own, _)| own == word));
+    let effects = [AnswerEffect::Grants, AnswerEffect::Continues];
+    let word = AnswerName::clearest(&decision.offers, &effects);
     // Recorded once for each decision, however often it is granted.
-    store.note(decision.task, actor, Note::Allow, &format!("{ALLOW}-{}", decision.id), now)?;
+    store.note(
+        decision.task,
+        actor,
+        Note::Allow,
+        &format!("{}-{}", Note::Allow, decision.id),
+        now,
+    )?;
     let answer = |word: &str| AnswerRequest {
         which: DecisionRef::Decision(decision.id),
         word: word.to_owned(),
@@ -110,7 +114,7 @@ pub fn allow(
         seen: None,
         key: None,
     };
-    let answered = word.map(|word| decisions::answer(session, &answer(word), now));
+    let answered = word.map(|(word, _)| decisions::answer(session, &answer(word), now));
     let answered = answered.transpose()?.map(Box::new);
     Ok(PermissionGranted { decision: decision.id, actions, answered })
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::contract::{AnswerName, Trigger};
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
     Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
-use banksman_core::policy::ALLOW;
 use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
 use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
@@ -442,7 +441,8 @@ fn answer(lifecycle: &Lifecycle, detail: &Detail) -> Vec<Suggestion> {
         let states = || people_moves(lifecycle, detail);
         return vec![short.unwrap_or_else(|| Suggestion::MoveTo { task, states: states() })];
     };
-    let grants_permission = decision.offers.iter().any(|(action, _)| action == ALLOW);
+    let grants_permission =
+        decision.offers.iter().any(|(action, _)| action == AnswerName::Allow.name());
     match short.filter(|_| !grants_permission) {
         Some(short) => vec![Suggestion::ShowDecision(decision.id), short],
         None => look_and_answer(decision).into(),

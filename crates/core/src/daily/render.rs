@@ -4,6 +4,7 @@
 use super::{
     Alert, Choice, Completed, Marker, NotePage, PendingDecision, PendingDetails, Pin, Section,
 };
+use crate::lifecycle::contract::AnswerName;
 use crate::markdown::table;
 use crate::time::Span;
 
@@ -36,11 +37,11 @@ const FACTS: [&str; 5] =
 
 /// The label of an action.
 pub fn label(action: &str) -> String {
-    match action {
-        "changes" => "Request Changes".to_owned(),
-        "back" => "Send Back".to_owned(),
-        other => {
-            let mut chars = other.chars();
+    match AnswerName::named(action) {
+        Some(AnswerName::Changes) => "Request Changes".to_owned(),
+        Some(AnswerName::Back) => "Send Back".to_owned(),
+        Some(_) | None => {
+            let mut chars = action.chars();
             let first = chars.next().into_iter().flat_map(char::to_uppercase);
             first.chain(chars).collect()
         }
@@ -50,8 +51,8 @@ pub fn label(action: &str) -> String {
 /// The action for a word that a person wrote, which may be the label of an action.
 pub(super) fn action_of(word: &str) -> String {
     let word = word.replace('\\', "");
-    let named = ["changes", "back"].into_iter().find(|action| is_same(&label(action), &word));
-    named.map_or(word, str::to_owned)
+    let mut labelled = [AnswerName::Changes, AnswerName::Back].map(AnswerName::name).into_iter();
+    labelled.find(|action| is_same(&label(action), &word)).map_or(word, str::to_owned)
 }
 
 /// Whether two words differ at most in case.

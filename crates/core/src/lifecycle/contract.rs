@@ -404,6 +404,44 @@ contract! {
     }
 }
 
+closed! {
+    /// What an answer says about the request that it answers.
+    pub enum AnswerEffect {
+        Grants = "grants a request",
+        /// "Find another way" also continues.
+        Continues = "continues",
+        Other = "other",
+    }
+}
+
+contract! {
+    /// An action that the program knows among the offers of a decision; the clearest first.
+    pub enum AnswerName: AnswerEffect {
+        Approve = "approve", AnswerEffect::Grants, ANY, &[], "A person agrees.";
+        Allow = "allow", AnswerEffect::Grants, ANY, &[], "A person permits what the agent asked for.";
+        Yes = "yes", AnswerEffect::Grants, ANY, &[], "The same as `approve`.";
+        Pass = "pass", AnswerEffect::Grants, ANY, &[], "A gate lets the work pass.";
+        Resume = "resume", AnswerEffect::Continues, ANY, &[], "The work goes on.";
+        Unblock = "unblock", AnswerEffect::Continues, ANY, &[], "The obstacle is gone, or there is another way.";
+        Retry = "retry", AnswerEffect::Continues, ANY, &[], "The work is tried again.";
+        Changes = "changes", AnswerEffect::Other, ANY, &[], "The work has to be changed.";
+        Back = "back", AnswerEffect::Other, ANY, &[], "The task goes back to where it came from.";
+        Merge = "merge", AnswerEffect::Other, ANY, &[], "The work is merged; the daily note lists such decisions by themselves.";
+        Cancel = "cancel", AnswerEffect::Other, ANY, &[], "The task is abandoned.";
+    }
+}
+
+impl AnswerName {
+    /// The clearest of the offers with one of these effects.
+    pub fn clearest<'o>(
+        offers: &'o [(String, String)],
+        effects: &[AnswerEffect],
+    ) -> Option<&'o (String, String)> {
+        let mut rules = Self::RULES.iter().filter(|rule| effects.contains(&rule.item.detail()));
+        rules.find_map(|rule| offers.iter().find(|(action, _)| action == rule.name))
+    }
+}
+
 impl Lifecycle {
     /// Whether the lifecycle declares the field.
     pub fn has_field(&self, field: Field) -> bool {

@@ -2,22 +2,10 @@
 //! them exists, so nothing else can be tampered with.
 
 use super::{Action, PermissionRequest};
-use crate::lifecycle::contract::Note;
+use crate::lifecycle::contract::{AnswerEffect, AnswerName, Note};
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::{Activity, Lifecycle, StateActivity};
 use crate::machine::{Actor, Record};
-
-/// The trigger that records a permission if the lifecycle has no answer that grants it.
-pub const ALLOW: &str = Note::Allow.as_str();
-
-/// The field in the record that starts a run.
-const EPOCH: &str = "epoch";
-
-/// Answers that grant a request. `unblock` is not one of them: it may also mean "find another way".
-const GRANTING_ANSWERS: [&str; 4] = ["approve", "allow", "yes", "pass"];
-
-/// Answers that continue the work without granting anything, the clearest first.
-const CONTINUING_ANSWERS: [&str; 3] = ["resume", "unblock", "retry"];
 
 /// A granted permission: the actions, the person, and the number of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,18 +27,18 @@ pub fn grants<'r>(
     let mut is_unused = false;
     for (seq, record) in records {
         let moves = record.from.as_deref() != Some(record.to.as_str());
-        let is_person = record.actor.role == Actor::human("").role;
+        let is_person = record.actor.is_human();
         let from = record.from.as_deref().unwrap_or_default();
         let grants_request = if moves {
             is_granting(lifecycle, from, &record.trigger)
         } else {
-            record.trigger == ALLOW
+            record.trigger == Note::Allow.as_str()
         };
         if let Some(actions) = asked.as_ref().filter(|_| is_person && grants_request) {
             grants.push(Grant { actions: actions.clone(), by: record.actor.clone(), seq });
             is_unused = true;
         }
-        is_unused &= !record.fields.contains_key(EPOCH);
+        is_unused &= record.epoch().is_none();
         if moves {
             // A person who moves the task back to a decision revokes a grant that no run has used.
             if is_person && is_unused && !grants_request && is_human_state(lifecycle, &record.to) {
@@ -67,13 +55,10 @@ pub fn grants<'r>(
 /// answer of the lifecycle grants it, `allow` is added: it continues the work and grants the
 /// permission.
 pub fn with_permission(offers: &[(String, String)], opened: &Record) -> Vec<(String, String)> {
-    let named = |words: &[&str]| {
-        let find = |word: &&str| offers.iter().find(|(action, _)| action == word);
-        words.iter().find_map(find)
-    };
-    let permission = named(&CONTINUING_ANSWERS)
-        .filter(|_| named(&GRANTING_ANSWERS).is_none() && request_in(opened).is_some());
-    let permission = permission.map(|(_, trigger)| (ALLOW.to_owned(), trigger.clone()));
+    let grants = AnswerName::clearest(offers, &[AnswerEffect::Grants]);
+    let continues = AnswerName::clearest(offers, &[AnswerEffect::Continues]);
+    let continues = continues.filter(|_| grants.is_none() && request_in(opened).is_some());
+    let permission = continues.map(|(_, trigger)| (AnswerName::Allow.to_string(), trigger.clone()));
     permission.into_iter().chain(offers.iter().cloned()).collect()
 }
 
@@ -93,7 +78,8 @@ fn is_human_state(lifecycle: &Lifecycle, state: &str) -> bool {
 /// Whether the trigger is an answer of the state that grants a request.
 fn is_granting(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
     let grants = |(action, of): &(String, String)| {
-        of == trigger && GRANTING_ANSWERS.contains(&action.as_str())
+        let effect = AnswerName::named(action).map(AnswerName::detail);
+        of == trigger && effect == Some(AnswerEffect::Grants)
     };
     activity_of(lifecycle, from).is_some_and(|does| does.offers.iter().any(grants))
 }

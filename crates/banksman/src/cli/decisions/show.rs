@@ -5,9 +5,8 @@ use std::iter;
 
 use banksman_core::failure::ProofLevel;
 use banksman_core::ids::RunId;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AnswerName, Field};
 use banksman_core::machine::Spent;
-use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -62,7 +61,7 @@ fn next(question: &DecisionDetail) -> Vec<String> {
     let (id, task) = (question.item.decision.id, question.item.decision.task);
     let version = question.detail.stored.task.version;
     let answer = |offer: &Offer| format!("decisions answer {id} {} --seen {version}", offer.action);
-    if question.offers.iter().any(|offer| offer.action == ALLOW) {
+    if question.offers.iter().any(|offer| offer.action == AnswerName::Allow.name()) {
         let look = format!("log {task}");
         return iter::once(look).chain(question.offers.iter().map(answer)).collect();
     }

@@ -7,7 +7,7 @@ use banksman_core::daily::{
 };
 use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::StateKind;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{AnswerName, Field};
 use banksman_core::limits;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
@@ -26,8 +26,6 @@ const STUCK: [(Span, &str, Severity); 2] = [
 /// In percent of the tasks that ended on the day. A handful of tasks is too few to say anything.
 const FAILURE_RATE: usize = 20;
 const HANDFUL: usize = 5;
-/// The action that marks a question as one about a merge.
-const MERGE: &str = "merge";
 /// The fields in which a task says what is wrong, the likeliest first.
 const TROUBLE: [Field; 4] =
     [Field::ReviewSummary, Field::Diagnostic, Field::UnblockCondition, Field::Feedback];
@@ -79,7 +77,7 @@ fn pending(
     let offers = decisions::offers(item, owner, now);
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
-    let is_merge = offers.iter().any(|offer| offer.action == MERGE);
+    let is_merge = offers.iter().any(|offer| offer.action == AnswerName::Merge.name());
     // A failed merge is not as ready as the others.
     let about = if is_merge && text(stored, Field::Problem).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();

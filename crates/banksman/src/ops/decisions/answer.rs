@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::lifecycle::contract::Note;
+use banksman_core::lifecycle::contract::{AnswerName, Note};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionRequest};
-use banksman_core::policy::ALLOW;
 use banksman_core::time::Instant;
 
 use super::refused::{may_answer, record_refusal};
@@ -20,10 +19,10 @@ use crate::store::query::Decision;
 use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
 
 /// Other words for an action, for decisions that do not offer the person's own word.
-const SYNONYMS: [(&str, &[&str]); 3] = [
-    ("approve", &["pass", "yes"]),
-    ("changes", &["fail", "veto", "no"]),
-    ("cancel", &["abort", "decline"]),
+const SYNONYMS: [(AnswerName, &[&str]); 3] = [
+    (AnswerName::Approve, &["pass", "yes"]),
+    (AnswerName::Changes, &["fail", "veto", "no"]),
+    (AnswerName::Cancel, &["abort", "decline"]),
 ];
 /// Records that are shown of what has happened meanwhile.
 const TOLD: usize = 3;
@@ -99,8 +98,14 @@ fn give(
     // The permission is recorded before the work continues with it, once for each decision.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
-    if action == ALLOW && decision.settled.is_none() && is_current(&stored)? {
-        store.note(decision.task, actor, Note::Allow, &format!("{ALLOW}-{}", decision.id), now)?;
+    if action == AnswerName::Allow.name() && decision.settled.is_none() && is_current(&stored)? {
+        store.note(
+            decision.task,
+            actor,
+            Note::Allow,
+            &format!("{}-{}", Note::Allow, decision.id),
+            now,
+        )?;
         stored = store.task(decision.task)?;
     }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
@@ -162,7 +167,7 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
 
 /// Actions with the same meaning as a word.
 pub fn synonyms(word: &str) -> &'static [&'static str] {
-    SYNONYMS.iter().find(|(known, _)| *known == word).map_or(&[], |(_, same)| same)
+    SYNONYMS.iter().find(|(known, _)| known.name() == word).map_or(&[], |(_, same)| same)
 }
 
 /// The version that the answer applies to: the one that the person saw, or a later one without a

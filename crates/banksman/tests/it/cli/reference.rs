@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use banksman_core::lifecycle::contract::{
-    ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger,
+    AnswerName, ContractRow, CounterName, Field, FiredBy, Purpose, SettingName, Trigger,
 };
 use serde_json::Value;
 
@@ -152,6 +152,9 @@ fn the_contract_of_lifecycles() {
     page.push_str(&section("Counters", "", CounterName::RULES, |_| String::new()));
     page.push_str(&section("Settings", "type", SettingName::RULES, |item| {
         item.detail().name.to_owned()
+    }));
+    page.push_str(&section("Answers", "effect", AnswerName::RULES, |item| {
+        item.detail().to_string()
     }));
     check("contract.md", &page);
 }

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::contract::{
-    AgentRole, ContractRow, CounterName, DrivenBy, Field, LaunchMode, Note, SettingName, Trigger,
+    AgentRole, AnswerName, ContractRow, CounterName, DrivenBy, Field, LaunchMode, Note,
+    SettingName, Trigger,
 };
 
 use super::source::{SourceFile, Violation, found, load_tree};
@@ -22,17 +23,16 @@ const HOMONYMS: &[Homonym] = &[
     (
         "answers and verdicts, as people and agents type them",
         &[
-            "abort", "allow", "cancel", "fail", "feedback", "pass", "resume", "retry", "unblock",
-            "veto",
+            "abort", "allow", "approve", "back", "cancel", "changes", "fail", "feedback", "merge",
+            "pass", "resume", "veto", "yes",
         ],
         &[
+            "banksman/src/cli/agents.rs",
             "banksman/src/cli/decisions.rs",
             "banksman/src/cli/hints.rs",
-            "banksman/src/cli/workflow/simulate.rs",
             "banksman/src/ops/decisions/answer.rs",
+            "banksman/src/cli/workflow/simulate.rs",
             "banksman/src/ops/decisions/verdicts.rs",
-            "banksman/src/ops/policy.rs",
-            "core/src/policy/grant.rs",
         ],
     ),
     (
@@ -174,6 +174,19 @@ const HOMONYMS: &[Homonym] = &[
     ),
     ("the rank of an agent", &["lead"], &["core/src/policy.rs"]),
     ("the name of a lock", &["merges"], &["banksman/src/exec/merge.rs"]),
+    (
+        "an activity, and an operation of git",
+        &["merge"],
+        &[
+            "banksman/src/exec/keeper/status.rs",
+            "banksman/src/exec/worktree/merging.rs",
+            "banksman/src/exec/worktree/recover.rs",
+            "banksman/src/ops/why.rs",
+            "core/src/daily.rs",
+            "core/src/lifecycle/mod.rs",
+            "core/src/receipt.rs",
+        ],
+    ),
 ];
 
 fn names() -> BTreeSet<&'static str> {
@@ -183,7 +196,8 @@ fn names() -> BTreeSet<&'static str> {
     let words =
         [&AgentRole::NAMES[..], &DrivenBy::NAMES, &LaunchMode::NAMES, &Note::NAMES].concat();
     let rules = of(Trigger::RULES).chain(of(Field::RULES));
-    rules.chain(of(CounterName::RULES)).chain(of(SettingName::RULES)).chain(words).collect()
+    let rules = rules.chain(of(CounterName::RULES)).chain(of(AnswerName::RULES));
+    rules.chain(of(SettingName::RULES)).chain(words).collect()
 }
 
 /// The words of the contract that a file spells, with their places.
