@@ -8,8 +8,11 @@ const LINES: &[(&str, usize)] = &[
     ("crates/core/src/lifecycle/builtin/leaf.yaml", 99),
 ];
 /// Texts that people read as files.
-const READ: [(&str, &str); 2] =
-    [("crates/core/src/lifecycle/builtin/", ".yaml"), ("crates/banksman/prompts/", "")];
+const READ: [(&str, &str); 3] = [
+    ("crates/core/src/lifecycle/builtin/", ".yaml"),
+    ("crates/core/src/policy/builtin.yaml", ""),
+    ("crates/banksman/prompts/", ""),
+];
 const COLUMNS: usize = 100;
 const GLOSSARY: &str = "docs/glossary.md";
 const TERMS: usize = 40;
@@ -54,6 +57,7 @@ fn a_large_file_is_found() {
     assert_eq!(found(LINES[1].0, &"a\n".repeat(100)), 1);
     assert_eq!(found(LINES[1].0, &"a".repeat(101)), 1);
     assert_eq!(found("crates/banksman/prompts/gate.md", &"a".repeat(101)), 1);
+    assert_eq!(found("crates/core/src/policy/builtin.yaml", &"a".repeat(101)), 1);
     let glossary =
         |rows| "| term | meaning |\n| --- | --- |\n".to_owned() + &"| a | b |\n".repeat(rows);
     assert_eq!((found(GLOSSARY, &glossary(40)), found(GLOSSARY, &glossary(41))), (0, 1));
