@@ -163,7 +163,7 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
             // time.
             world.times_out("1d", "merge_ready(taking_back)");
             world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
-            assert_eq!(world.field("problem"), "the merge does not come to an end");
+            assert_eq!(world.field("problem"), "the merge timed out");
             world.goes(
                 "human:kim",
                 "on last_minute_concern",

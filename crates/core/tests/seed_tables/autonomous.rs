@@ -271,9 +271,9 @@ const ADDED: Rows = Rows {
     ],
     timed: &[
         ("merge_ready(approved)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=no machine has begun the merge"),
-        ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge does not come to an end"),
+        ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge timed out"),
         ("merge_ready", "failed", "merge_unanswered", "7d", Entry, "set diagnostic=merge approval timeout, retry_from=merge"),
-        ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=nobody could see whether it was merged"),
+        ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged"),
     ],
     requires: &[
         ("merge_ready(approved)", &["pr_url"]),

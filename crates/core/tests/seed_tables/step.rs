@@ -150,12 +150,12 @@ const ADDED: Rows = Rows {
     ],
     timed: &[
         ("running", "gate(human)", "stalled", "24h", Progress, "set diagnostic=stalled, feedback=null"),
-        ("checking", "gate(human)", "not_checked", "1d", Entry, "set diagnostic=the check does not come to an end, feedback=null"),
+        ("checking", "gate(human)", "not_checked", "1d", Entry, "set diagnostic=the check timed out, feedback=null"),
         ("gate(auto)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
         ("gate(notify)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
         ("interactive", "given_up", "unanswered", "7d", Entry, "set reason=nobody has done it"),
         ("gate(human)", "given_up", "unanswered", "7d", Entry, "set reason=nobody has decided at its gate, retry_from=gate"),
-        ("sent_back", "gate(human)", "not_led_back", "3d", Entry, "set diagnostic=nobody led it back, sent_back=false"),
+        ("sent_back", "gate(human)", "not_led_back", "3d", Entry, "set diagnostic=was not sent back in time, sent_back=false"),
     ],
     requires: &[("pending", &["spec", "workflow"]), ("given_up", &["reason"])],
     does: &[

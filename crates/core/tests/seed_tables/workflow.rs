@@ -47,7 +47,7 @@ const ADDED: Rows = Rows {
     timed: &[
         ("running", "waiting", "trip", "14d", Entry, "set problem=the time limit is reached"),
         ("waiting", "aborted", "unanswered", "7d", Entry, "compute reason"),
-        ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge does not come to an end"),
+        ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge timed out"),
     ],
     requires: &[("waiting", &["problem"]), ("aborted", &["reason"])],
     does: &[

@@ -164,7 +164,7 @@ contract! {
         DoneOn = "done_on", (TEXT, &[]), &[Step], &[Step], "The node that has that folder.";
         RetryContext = "retry_context", (TEXT, &[FieldSource::Trigger(Trigger::Reset)]), &[Step], &[Step], "All feedback of gates so far.";
         FailedFor = "failed_for", (TEXT, &[PANEL]), &[Step], &[Step], "The reason that chooses the way back.";
-        SentBack = "sent_back", (FLAG, &[]), &[Step], &[Step], "Whether its gate failed and nobody has led it back yet.";
+        SentBack = "sent_back", (FLAG, &[]), &[Step], &[Step], "Whether its gate failed and it has not been sent back yet.";
         OpenToVeto = "open_to_veto", (FLAG, &[]), &[Step], &[Step], "Whether a person may still object.";
         // Reviews.
         AskedAt = "asked_at", (NUMBER, &[Creator]), &[Review], &[Review], "The record of the parent that opened the panel.";
