@@ -1,5 +1,5 @@
-//! The limits that several files share, each with its unit and its reason. A limit of one file is a
-//! constant at its top.
+//! The limits that several files share or that have to fit together, and those of what the program
+//! reads from others, each with its unit and its reason.
 
 use crate::time::Span;
 

@@ -1,5 +1,7 @@
 //! Each form of the language alone, with its meaning and its errors.
 
+use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::{Setting, builtin};
 use banksman_core::workflow::{
     Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Signal, lint,
 };
@@ -19,6 +21,9 @@ fn what_the_file_does_not_say_is_filled_in() {
     let gate = a.gate.as_ref().expect("it has one");
     assert_eq!((gate.name.as_str(), gate.reviewers[0].as_str()), ("G", "reviewer"));
     assert_eq!((gate.level, gate.max_retries), (EscalationLevel::Auto, MAX_RETRIES));
+    let step_of_gate = builtin::get("step", &Overrides::new()).unwrap().unwrap();
+    let retries = step_of_gate.settings["max_retries"].value.clone();
+    assert_eq!(retries, Setting::Number(f64::from(MAX_RETRIES)));
     assert_eq!(gate.on_fail.len(), 1);
     assert_eq!(gate.on_fail[0].to.as_deref(), Some("A"));
     assert_eq!(gate.on_fail[0].retry_context_path, ".workflow/retry-context/G-attempt-{n}.md");

@@ -2,6 +2,7 @@
 //!
 //! Agents wrap these differently; only this file knows what is inside.
 
+use banksman_core::quota::LONGEST_WAIT;
 use banksman_core::receipt::{Fault, FaultKind};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
@@ -12,8 +13,6 @@ use super::text;
 const NAMES: usize = 16;
 /// Enough of a message to find a time in it.
 const MESSAGE_BYTES: usize = 4 * 1024;
-/// A longer wait than this is not a wait.
-const MAX_WAIT_MS: i64 = 60 * 86_400_000;
 
 #[derive(Debug, Default)]
 pub(super) struct ProviderError {
@@ -50,7 +49,7 @@ impl ProviderError {
     }
 
     pub(super) fn wait(&mut self, millis: i64) {
-        if (0..=MAX_WAIT_MS).contains(&millis) {
+        if (0..=LONGEST_WAIT.0).contains(&millis) {
             self.wait_ms = self.wait_ms.max(Some(millis));
         }
     }
