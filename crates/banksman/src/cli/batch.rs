@@ -185,7 +185,7 @@ fn rows(batches: &[Batch]) -> String {
         let progress = format!("{} of {}", batch.done, batch.tasks);
         let running = format!("{} of {}", batch.running, batch.concurrency);
         let bounds: Vec<String> =
-            batch.budget.bounds(&batch.used).iter().map(BudgetLimit::to_string).collect();
+            batch.budget.limits(&batch.used).iter().map(BudgetLimit::to_string).collect();
         let (given_up, runs) = (batch.given_up, batch.used.runs);
         cells([&batch.name, &state, &progress, &running, &given_up, &runs, &bounds.join(", ")])
     };

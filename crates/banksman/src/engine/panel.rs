@@ -215,7 +215,7 @@ impl<'a> PanelHandler<'a> {
     fn paused_for(&self, parent: &Stored) -> Result<Span> {
         let timers = self.store.timers_of(parent.task.id)?;
         let late = timers.iter().filter_map(|timer| {
-            let TimerKind::Bound(row) = timer.kind else { return None };
+            let TimerKind::Timeout(row) = timer.kind else { return None };
             let bound = parent.lifecycle.transitions.get(row as usize)?.timeout.as_ref()?;
             let due = parent.task.entered_at.plus(bound.time);
             (bound.since == Since::Entry).then(|| timer.due.since(due))

@@ -19,7 +19,7 @@ use banksman_core::ids::{DecisionId, NotAnId, TaskId};
 use banksman_core::lifecycle::contract::{ApprovalType, Field};
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine::{
-    self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_bounds,
+    self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_timeouts,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -214,7 +214,7 @@ fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
 /// The timeout that is due first.
 fn consequence(decision: &Decision, stored: &Stored) -> Option<Consequence> {
     let (task, lifecycle) = (&stored.task, &stored.lifecycle);
-    let (row, _) = running_bounds(lifecycle, task).min_by_key(|(_, bound)| bound.time)?;
+    let (row, _) = running_timeouts(lifecycle, task).min_by_key(|(_, timeout)| timeout.time)?;
     let row = lifecycle.transitions.get(row as usize)?;
     let to = lifecycle.target_name(row.to).to_owned();
     Some(Consequence { at: decision.deadline?, trigger: row.trigger.clone(), to })

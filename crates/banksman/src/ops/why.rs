@@ -337,8 +337,8 @@ fn remedy_of(reason: &Ineligible) -> Option<Suggestion> {
     match reason {
         Ineligible::Paused => Some(Suggestion::ResumeAgents),
         Ineligible::BatchPaused { batch: name } => Some(Suggestion::ResumeBatch(name.clone())),
-        Ineligible::OverBudget { scope: BudgetScope::Batch(name), bound } => {
-            Some(Suggestion::RaiseBudget { batch: name.clone(), limit: bound.what })
+        Ineligible::OverBudget { scope: BudgetScope::Batch(name), limit } => {
+            Some(Suggestion::RaiseBudget { batch: name.clone(), limit: limit.what })
         }
         Ineligible::BatchFull { batch: name, .. } => {
             Some(Suggestion::RaiseConcurrency { batch: name.clone() })
@@ -414,7 +414,7 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
     list.extend(reasons(lifecycle, detail));
     list.extend(dissent(detail));
     for timer in &detail.timers {
-        if let TimerKind::Bound(row) = timer.kind
+        if let TimerKind::Timeout(row) = timer.kind
             && let Some(row) = lifecycle.transitions.get(row as usize)
         {
             let what = format!("{} leads to {}", row.trigger, lifecycle.target_name(row.to));

@@ -19,7 +19,7 @@ use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
 use banksman_core::limits;
-use banksman_core::machine::running_bounds;
+use banksman_core::machine::running_timeouts;
 use banksman_core::time::Instant;
 use banksman_core::workflow::{self, Step, Workflow};
 
@@ -269,8 +269,8 @@ fn gate_of(stored: &Stored) -> Result<Option<String>, StoreError> {
 /// Until when people may veto a step that an agent has let pass. Then it continues by itself.
 pub fn veto_ends(stored: &Stored) -> Option<Instant> {
     let offers = &stored.state().does.as_ref()?.offers;
-    let (_, bound) =
-        running_bounds(&stored.lifecycle, &stored.task).min_by_key(|(_, bound)| bound.time)?;
+    let (_, bound) = running_timeouts(&stored.lifecycle, &stored.task)
+        .min_by_key(|(_, timeout)| timeout.time)?;
     let is_open = offers.iter().any(|(_, trigger)| trigger == Trigger::Veto.name());
     is_open.then(|| stored.task.entered_at.plus(bound.time))
 }

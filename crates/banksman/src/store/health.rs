@@ -218,9 +218,9 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
         ));
     }
     // A surplus timer changes nothing when it is due: earlier releases set some for queued tasks.
-    for (row, _) in machine::running_bounds(lifecycle, task) {
+    for (row, _) in machine::running_timeouts(lifecycle, task) {
         let is_its = |(timer, entered): &(machine::Timer, i64)| {
-            timer.kind == machine::TimerKind::Bound(row) && *entered == task.entered
+            timer.kind == machine::TimerKind::Timeout(row) && *entered == task.entered
         };
         if !timers.iter().any(is_its) {
             let trigger = &lifecycle.transitions[row as usize].trigger;

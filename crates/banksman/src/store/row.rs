@@ -179,7 +179,7 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
         fields,
         counters: counters
             .into_iter()
-            .map(|(total, renewed_at)| CounterValue { total, renewed_at })
+            .map(|(total, reset_at)| CounterValue { total, reset_at })
             .collect(),
         open_needs: row.int(14)?,
         not_before: row.get(15)?,
@@ -206,7 +206,7 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
 pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> [SqlValue; 20] {
     let state = lifecycle.state(task.state);
     let counters: Vec<(u32, u32)> =
-        task.counters.iter().map(|count| (count.total, count.renewed_at)).collect();
+        task.counters.iter().map(|count| (count.total, count.reset_at)).collect();
     let lease = task.lease.as_ref();
     params![
         &state.name,

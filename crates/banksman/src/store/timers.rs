@@ -164,7 +164,7 @@ fn is_stopped_by_pause(stored: &Stored) -> bool {
 /// The longest stay in a state that a timer bounds; none for other timers.
 fn bound_of(stored: &Stored, timer: TimerKind) -> Option<Span> {
     match timer {
-        TimerKind::Bound(row) => {
+        TimerKind::Timeout(row) => {
             let row = stored.lifecycle.transitions.get(row as usize)?;
             row.timeout.as_ref().map(|bound| bound.time)
         }

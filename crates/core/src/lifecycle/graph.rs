@@ -75,7 +75,7 @@ fn lies_beside(kind: StateKind) -> bool {
 
 /// One of the triggers of an edge.
 struct EdgeLabel {
-    /// The trigger, with its time if it is a bound: `approve`, `timeout 7d`.
+    /// The trigger, with its time if it is a timeout: `approve`, `timeout 7d`.
     what: String,
     /// The roles that may take it. Empty for what only the system takes when its time has come.
     who: Vec<String>,
@@ -140,12 +140,12 @@ fn text(cause: &EdgeLabel) -> String {
 /// `reached` is the counter whose limit the move reaches, so that it leads elsewhere.
 fn cause(lifecycle: &Lifecycle, transition: &Transition, reached: Option<&Counter>) -> EdgeLabel {
     let mut what = transition.trigger.clone();
-    if let Some(bound) = transition.timeout {
-        let since = match bound.since {
+    if let Some(timeout) = transition.timeout {
+        let since = match timeout.since {
             Since::Progress => " without progress",
             Since::Entry => "",
         };
-        what = format!("{what} {}{since}", bound.time);
+        what = format!("{what} {}{since}", timeout.time);
     }
     if let Some(counter) = reached {
         what = match counter.limit {

@@ -231,7 +231,7 @@ fn count(
     task.counters.resize(lifecycle.counters.len(), CounterValue::default());
     for id in &changes.reset {
         let count = &mut task.counters[usize::from(id.0)];
-        count.renewed_at = count.total;
+        count.reset_at = count.total;
     }
     for id in &changes.count {
         let counter = lifecycle.counter(*id);

@@ -81,7 +81,7 @@ fn nearest(refusals: Vec<Vec<FieldError>>) -> Vec<FieldError> {
 /// A time, or a task that is not done, which the move must wait for.
 fn too_soon(at: Moment<'_>, row: &Transition) -> Option<FieldError> {
     let Moment { task, now, .. } = at;
-    let due = row.timeout.map(|bound| due(task, bound.time, bound.since));
+    let due = row.timeout.map(|timeout| due(task, timeout.time, timeout.since));
     if let Some(due) = due.filter(|due| *due > now) {
         return Some(FieldError::new("to", format!("is not due before {due}")));
     }

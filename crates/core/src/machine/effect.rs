@@ -38,7 +38,7 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerKind {
     /// A timeout of the state, by the index of its transition in the lifecycle.
-    Bound(u32),
+    Timeout(u32),
     /// The delay of the task is over.
     Ready,
     /// A reminder of the state, by its number.
@@ -49,7 +49,7 @@ impl TimerKind {
     /// The timer as the store has it.
     pub fn code(self) -> (&'static str, i64) {
         match self {
-            Self::Bound(row) => ("bound", i64::from(row)),
+            Self::Timeout(row) => ("bound", i64::from(row)),
             Self::Ready => ("ready", 0),
             Self::Remind(number) => ("remind", i64::from(number)),
         }
@@ -58,7 +58,7 @@ impl TimerKind {
     pub fn from_code(kind: &str, number: i64) -> Option<Self> {
         let number = u32::try_from(number).ok()?;
         match kind {
-            "bound" => Some(Self::Bound(number)),
+            "bound" => Some(Self::Timeout(number)),
             "ready" => Some(Self::Ready),
             "remind" => Some(Self::Remind(number)),
             _ => None,

@@ -57,7 +57,7 @@ fn rests(at: Moment<'_>) -> bool {
     let Moment { lifecycle, task, now } = at;
     let state = at.state();
     let until = state.does.as_ref().and_then(|does| does.until.as_ref());
-    let is_brought = |name: &ResolvedName| match name.field() {
+    let is_given_by_caller = |name: &ResolvedName| match name.field() {
         Some(path) => {
             let field = path.first().and_then(|field| lifecycle.fields.get(field));
             field.is_some_and(FieldDecl::is_given_by_callers)
@@ -65,7 +65,7 @@ fn rests(at: Moment<'_>) -> bool {
         None => name.constant().is_some(),
     };
     state.kind == StateKind::Queued
-        && until.is_some_and(|until| until.names().all(is_brought))
+        && until.is_some_and(|until| until.names().all(is_given_by_caller))
         && waits(lifecycle, task, now) == WaitStatus::Until(None)
 }
 
@@ -74,8 +74,8 @@ pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDe
     let state = lifecycle.state(task.state);
     let asks = asks_people(state) && task.is_active(lifecycle);
     let does = state.does.as_ref().filter(|_| asks)?;
-    let bounds = lifecycle.exits(task.state).filter_map(|row| row.timeout);
-    let deadline = bounds.map(|bound| due(task, bound.time, bound.since)).min();
+    let timeouts = lifecycle.exits(task.state).filter_map(|row| row.timeout);
+    let deadline = timeouts.map(|timeout| due(task, timeout.time, timeout.since)).min();
     let asks = does.asks.clone().unwrap_or_else(|| state.about.clone());
     Some(OpenDecision { asks, offers: does.offers.clone(), deadline })
 }
@@ -113,9 +113,9 @@ pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
         // again.
         timers.extend(reminders.filter(|timer| timer.due > now));
     }
-    timers.extend(running_bounds(lifecycle, task).map(|(index, bound)| Timer {
-        kind: TimerKind::Bound(index),
-        due: due(task, bound.time, bound.since),
+    timers.extend(running_timeouts(lifecycle, task).map(|(index, timeout)| Timer {
+        kind: TimerKind::Timeout(index),
+        due: due(task, timeout.time, timeout.since),
     }));
     timers.extend(task.not_before.map(|due| Timer { kind: TimerKind::Ready, due }));
     timers
@@ -124,7 +124,7 @@ pub(super) fn timers(at: Moment<'_>) -> Vec<Timer> {
 /// The timeouts of the task's state that run now, by the index of their transition. A timeout on
 /// progress is suspended while the task waits in the queue for an agent or for a quota, because
 /// nobody works on it. While subtasks do the work of the state, their timeouts run instead.
-pub fn running_bounds<'a>(
+pub fn running_timeouts<'a>(
     lifecycle: &'a Lifecycle,
     task: &Task,
 ) -> impl Iterator<Item = (u32, Timeout)> + use<'a> {
@@ -133,7 +133,7 @@ pub fn running_bounds<'a>(
     let of_state = move |row: &Transition| row.from == state && !by_children;
     let rows = lifecycle.transitions.iter().zip(0_u32..).filter(move |(row, _)| of_state(row));
     rows.filter_map(|(row, index)| Some((index, row.timeout?)))
-        .filter(move |(_, bound)| !(rests && bound.since == Since::Progress))
+        .filter(move |(_, timeout)| !(rests && timeout.since == Since::Progress))
 }
 
 /// Whether the task's subtasks do the work of its state. A task that the engine has not split has

@@ -88,7 +88,7 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
         let number = |number: u32| (number != 0).then_some(number);
         difference.note(&counter.name, |task| number(count(task).total));
         let renewed = format!("{}.renewed", counter.name);
-        difference.note(&renewed, |task| number(count(task).renewed_at));
+        difference.note(&renewed, |task| number(count(task).reset_at));
     }
     let gone = old.into_iter().flat_map(|old| old.fields.keys());
     let names = new.fields.keys().chain(gone.filter(|name| !new.fields.contains_key(*name)));
@@ -157,9 +157,9 @@ pub fn rewind(
         Ok::<_, FoldError>(count.unwrap_or_default())
     };
     let counts = lifecycle.counters.iter().map(|counter| {
-        let (total, renewed_at) =
+        let (total, reset_at) =
             (count(&counter.name)?, count(&format!("{}.renewed", counter.name))?);
-        Ok(CounterValue { total, renewed_at })
+        Ok(CounterValue { total, reset_at })
     });
     task.counters = counts.collect::<Result<_, FoldError>>()?;
     Ok(task)

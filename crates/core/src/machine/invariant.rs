@@ -46,7 +46,7 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
     }
     for (counter, count) in lifecycle.counters.iter().zip(&task.counters) {
         let beyond = counter.limit.is_some_and(|limit| count.used() > limit);
-        if beyond || count.renewed_at > count.total {
+        if beyond || count.reset_at > count.total {
             let (name, used, limit) = (&counter.name, count.used(), counter.limit);
             return broken(format!("its counter {name} stands at {used} of {limit:?}"));
         }

@@ -3,7 +3,7 @@
 use super::apply::{Cause, apply_transition, quiet};
 use super::ask::{ask, role_of};
 use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
-use super::entry::{due, in_place, plan_timers, running_bounds};
+use super::entry::{due, in_place, plan_timers, running_timeouts};
 use super::env::Moment;
 use super::event::{ActivityReport, Actor, Event};
 use super::outcome::report;
@@ -127,10 +127,10 @@ fn needs_left(at: Moment<'_>, open: i64) -> Result<StepResult, Rejected> {
 fn fire(at: Moment<'_>, timer: TimerKind, entered: i64) -> Result<StepResult, Rejected> {
     match timer {
         TimerKind::Ready => Ok(ready(at)),
-        TimerKind::Bound(_) | TimerKind::Remind(_) if entered != at.task.entered => {
+        TimerKind::Timeout(_) | TimerKind::Remind(_) if entered != at.task.entered => {
             Ok(StepResult::Ignored(Ignored::Stale))
         }
-        TimerKind::Bound(row) => bound(at, row),
+        TimerKind::Timeout(row) => time_out(at, row),
         TimerKind::Remind(number) => Ok(remind(at, number)),
     }
 }
@@ -146,13 +146,14 @@ fn ready(at: Moment<'_>) -> StepResult {
     }
 }
 
-fn bound(at: Moment<'_>, row: u32) -> Result<StepResult, Rejected> {
+fn time_out(at: Moment<'_>, row: u32) -> Result<StepResult, Rejected> {
     let Moment { lifecycle, task, now } = at;
-    let Some((_, bound)) = running_bounds(lifecycle, task).find(|(index, _)| *index == row) else {
+    let Some((_, timeout)) = running_timeouts(lifecycle, task).find(|(index, _)| *index == row)
+    else {
         return Ok(StepResult::Ignored(Ignored::Stale));
     };
     let row = &lifecycle.transitions[row as usize];
-    let due = due(task, bound.time, bound.since);
+    let due = due(task, timeout.time, timeout.since);
     if due > now {
         return Ok(StepResult::Later(due));
     }

@@ -15,13 +15,14 @@ use crate::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CounterValue {
     pub total: u32,
-    pub renewed_at: u32,
+    #[serde(rename = "renewed_at")]
+    pub reset_at: u32,
 }
 
 impl CounterValue {
     /// What counts towards the limit.
     pub fn used(self) -> u32 {
-        self.total.saturating_sub(self.renewed_at)
+        self.total.saturating_sub(self.reset_at)
     }
 }
 

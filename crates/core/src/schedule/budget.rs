@@ -77,11 +77,11 @@ impl Budget {
             cost_micros: self.cost_micros.filter(|limit| used.cost_micros >= *limit),
             time: self.time.filter(|limit| used.time >= *limit),
         }
-        .bounds(used)
+        .limits(used)
     }
 
     /// Every limit with what is used of it, in the order of the settings.
-    pub fn bounds(&self, used: &Used) -> Vec<BudgetLimit> {
+    pub fn limits(&self, used: &Used) -> Vec<BudgetLimit> {
         fn limit<T: Copy + ToString>(what: &'static str, used: T, limit: T) -> BudgetLimit {
             BudgetLimit { what, used: used.to_string(), limit: limit.to_string() }
         }

@@ -19,7 +19,7 @@ pub enum Ineligible {
     /// A person has paused its batch.
     BatchPaused { batch: String },
     /// A budget that it counts against leaves nothing for another run.
-    OverBudget { scope: BudgetScope, bound: BudgetLimit },
+    OverBudget { scope: BudgetScope, limit: BudgetLimit },
     /// Only other nodes have workers that can take it.
     NotHere { node: String, workers: Vec<String> },
     /// The provider has refused a run of this account until then.
@@ -49,8 +49,8 @@ impl Ineligible {
         budget: &Budget,
         used: &Used,
     ) -> impl Iterator<Item = Self> {
-        let held = |bound| Self::OverBudget { scope: scope.clone(), bound };
-        budget.reached(used).into_iter().map(held)
+        let ineligible = |limit| Self::OverBudget { scope: scope.clone(), limit };
+        budget.reached(used).into_iter().map(ineligible)
     }
 
     /// A stable identifier for scripts.
@@ -62,7 +62,7 @@ impl Ineligible {
             Self::OverBudget { .. } => "over_budget",
             Self::NotHere { .. } => "not_here",
             Self::AreaTaken { .. } => "area_taken",
-            Self::AreaReserved { .. } => "area_promised",
+            Self::AreaReserved { .. } => "area_reserved",
             Self::AccountPaused { .. } => "account_paused",
             Self::AccountProbing { .. } => "account_probing",
             Self::AccountFull { .. } => "account_full",
@@ -84,7 +84,7 @@ impl Ineligible {
             }
             Self::Paused => "all work is paused".to_owned(),
             Self::BatchPaused { batch } => format!("batch {batch} is paused"),
-            Self::OverBudget { scope, bound } => format!("{scope} has used up its {bound}"),
+            Self::OverBudget { scope, limit } => format!("{scope} has used up its {limit}"),
             Self::NotHere { node, workers } => {
                 format!("node {node} has no worker for it; others have: {}", workers.join(", "))
             }
@@ -155,7 +155,7 @@ impl Ineligible {
             }
             Self::Paused => "resume the start of agents".to_owned(),
             Self::BatchPaused { batch } => format!("resume the batch {batch}"),
-            Self::OverBudget { scope, bound: BudgetLimit { what, .. } } => match scope {
+            Self::OverBudget { scope, limit: BudgetLimit { what, .. } } => match scope {
                 BudgetScope::Day => format!(
                     "wait for the next day (UTC), or raise `budget.day_{what}` and start `up` again"
                 ),

@@ -74,7 +74,7 @@ fn the_move_that_reaches_the_limit_is_diverted_and_so_is_every_one_after_it() {
     world.goes("human:kim", "on fetch", json!({}), "desk");
     tried(&mut world, "shelf");
     let counter = world.task.counters[0];
-    assert_eq!((counter.total, counter.renewed_at), (3, 0), "beyond the limit nothing is counted");
+    assert_eq!((counter.total, counter.reset_at), (3, 0), "beyond the limit nothing is counted");
     // A transition that is diverted to its own start stays in place.
     let entered = world.task.entered;
     tried(&mut world, "shelf");
@@ -89,7 +89,7 @@ fn renewing_forgives_and_does_not_forget() {
     }
     world.goes("human:kim", "on renew", json!({}), "desk");
     let counter = world.task.counters[0];
-    assert_eq!((counter.total, counter.renewed_at, counter.used()), (3, 3, 0));
+    assert_eq!((counter.total, counter.reset_at, counter.used()), (3, 3, 0));
     for state in ["desk", "desk", "shelf"] {
         tried(&mut world, state);
     }

@@ -51,7 +51,7 @@ fn bound(world: &World, trigger: &str) -> TimerKind {
         .transitions
         .iter()
         .position(|row| row.timeout.is_some() && row.trigger == trigger);
-    TimerKind::Bound(u32::try_from(row.expect("the bound exists")).expect("there are few rows"))
+    TimerKind::Timeout(u32::try_from(row.expect("the bound exists")).expect("there are few rows"))
 }
 
 fn is_stale(refused: Result<impl std::fmt::Debug, Rejected>) {
@@ -135,7 +135,7 @@ fn a_timer_of_an_earlier_stay_is_dropped() {
 fn a_timer_that_does_not_exist_is_dropped() {
     let mut world = working();
     let entered = world.task.entered;
-    for timer in [TimerKind::Bound(9_999), TimerKind::Bound(0), TimerKind::Remind(0)] {
+    for timer in [TimerKind::Timeout(9_999), TimerKind::Timeout(0), TimerKind::Remind(0)] {
         assert_eq!(world.fires(timer, entered), Err(Ignored::Stale), "{timer:?}");
     }
     assert_eq!(world.fires(TimerKind::Ready, entered), Err(Ignored::NothingNew));

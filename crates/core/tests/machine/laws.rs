@@ -230,8 +230,8 @@ fn counters_rise(meeting: &Meeting<'_>) -> Verdict {
     {
         let rises = is.total >= was.total
             && is.total <= was.total + 1
-            && is.renewed_at >= was.renewed_at
-            && is.renewed_at <= is.total;
+            && is.reset_at >= was.reset_at
+            && is.reset_at <= is.total;
         let bounded = counter.limit.is_none_or(|limit| is.used() <= limit);
         ensure(rises && bounded, || {
             format!("{}: {was:?} becomes {is:?} of {:?}", counter.name, counter.limit)
@@ -323,7 +323,7 @@ fn timers_are_set(meeting: &Meeting<'_>) -> Verdict {
     ensure(kinds.len() == timers.len(), || format!("some are set twice: {timers:?}"))?;
     for timer in timers {
         let wanted = match timer.kind {
-            TimerKind::Bound(row) => {
+            TimerKind::Timeout(row) => {
                 let row = meeting
                     .lifecycle()
                     .transitions

@@ -117,7 +117,7 @@ fn bounds_have_timers(world: &World) -> Verdict {
         if bound.since == Since::Progress && world.task.is_claimable(&world.lifecycle) {
             continue;
         }
-        let kind = TimerKind::Bound(u32::try_from(index).expect("a lifecycle has few rows"));
+        let kind = TimerKind::Timeout(u32::try_from(index).expect("a lifecycle has few rows"));
         let armed: Vec<_> = world.armed.iter().filter(|armed| armed.kind == kind).collect();
         ensure(armed.len() == 1, || {
             format!("the bound `{}` has {} timers", row.trigger, armed.len())
@@ -145,7 +145,7 @@ fn timers_belong(world: &World) -> Verdict {
     let state = world.lifecycle.state(world.task.state);
     for armed in &world.armed {
         let belongs = match armed.kind {
-            TimerKind::Bound(row) => world
+            TimerKind::Timeout(row) => world
                 .lifecycle
                 .transitions
                 .get(row as usize)

@@ -41,7 +41,7 @@ fn in_area(task: i64, path: &str) -> Running {
 fn over_budget(scope: BudgetScope, what: &'static str, used: &str, limit: &str) -> Ineligible {
     Ineligible::OverBudget {
         scope,
-        bound: BudgetLimit { what, used: used.to_owned(), limit: limit.to_owned() },
+        limit: BudgetLimit { what, used: used.to_owned(), limit: limit.to_owned() },
     }
 }
 
@@ -297,7 +297,7 @@ fn the_table_has_every_reason() {
             "account_paused",
             "account_probing",
             "area_taken",
-            "area_promised",
+            "area_reserved",
             "account_full",
             "worker_busy",
             "full",
@@ -489,7 +489,7 @@ fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
         let ends_with_a_run = [
             "not_here",
             "area_taken",
-            "area_promised",
+            "area_reserved",
             "account_full",
             "worker_busy",
             "full",

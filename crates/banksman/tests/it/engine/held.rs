@@ -169,7 +169,7 @@ fn area_taken_and_promised() {
     assert_eq!(held["who"], "t1");
     let promised = &["--set", "touches=[\"apps/db\"]"][..];
     let detail = "t2 is ahead of it in the queue and waits for path:apps/db";
-    let held = assert_held(&harness, promised, "area_promised", detail);
+    let held = assert_held(&harness, promised, "area_reserved", detail);
     assert_eq!(held["who"], "t2");
 }
 

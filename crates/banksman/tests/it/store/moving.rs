@@ -158,7 +158,6 @@ fn a_counter_that_is_full_leads_elsewhere(world: &World) {
     assert_eq!(state(&store, id), "held");
     apply(&store, id, ask("human:kim", "checking", &[]), NOON.plus(DAY));
     let task = store.task(id).unwrap().task;
-    let counts: Vec<_> =
-        task.counters.iter().map(|count| (count.total, count.renewed_at)).collect();
+    let counts: Vec<_> = task.counters.iter().map(|count| (count.total, count.reset_at)).collect();
     assert_eq!(counts, [(1, 0), (2, 2)]);
 }
