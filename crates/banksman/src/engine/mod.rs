@@ -254,13 +254,13 @@ impl<'a> Engine<'a> {
     fn begin_turn(&self, local: Instant) -> Result<Turn> {
         let now = self.store.now(local)?;
         let agents = &self.config.agents;
-        let has_new_workers = self.store.put_node(&Node {
+        self.store.put_node(&Node {
             name: agents.node.clone(),
             seen_at: now,
             capacity: agents.limits.agents,
             workers: self.config.workers.iter().map(|setup| setup.worker.clone()).collect(),
         })?;
-        Ok(Turn::new(self.store.clone(), now, has_new_workers))
+        Ok(Turn::new(self.store.clone(), now))
     }
 
     fn run(&self, rows: &[Row], turn: &mut Turn) -> Result<()> {

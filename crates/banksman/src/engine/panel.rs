@@ -25,7 +25,7 @@ use banksman_core::time::{Instant, Span};
 use serde::Serialize;
 
 use self::reviews::{Invitation, again, child, is_of_this_stay, name_of, record, round_of};
-use self::roster::{reviewers, reviewing_workers, role_of_panel, tags_of};
+use self::roster::{REVIEWER, reviewers, reviewing_workers, role_of_panel, tags_of};
 use super::children::parent_of;
 use super::event::{ask, report};
 use super::project::Settings;
@@ -172,7 +172,7 @@ impl<'a> PanelHandler<'a> {
             round: 0,
         });
         let invited: Vec<Invitation> = invited.collect();
-        if !invited.iter().any(|review| could_serve(&review.tags, &workers)) {
+        if !invited.iter().any(|review| could_serve(&review.tags, &[REVIEWER], &workers)) {
             let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
             let detail = match names.as_slice() {
                 [] => "no reviewers are set up".to_owned(),

@@ -59,8 +59,6 @@ pub struct TurnReport {
 /// A turn in progress.
 pub(super) struct Turn {
     pub(super) now: Instant,
-    /// Whether a worker has appeared since the last turn of this node.
-    pub(super) workers_joined: bool,
     pub(super) report: TurnReport,
     store: Store,
     /// The name of the reconciler that runs.
@@ -68,9 +66,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(store: Store, now: Instant, workers_joined: bool) -> Self {
+    pub(super) fn new(store: Store, now: Instant) -> Self {
         let report = TurnReport { at: now, ..TurnReport::default() };
-        Self { now, workers_joined, report, store, reconciler: "" }
+        Self { now, report, store, reconciler: "" }
     }
 
     pub(super) fn run(&mut self, name: &'static str, reconciler: &dyn Reconciler) -> Result<()> {

@@ -1,17 +1,18 @@
-//! Unblocks tasks that waited for a worker when one appears.
+//! Unblocks tasks that waited for a worker, once one of a live node could take them.
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::machine::{StepResult, step};
 use banksman_core::schedule::{Worker, could_serve};
 use banksman_core::time::Instant;
 
-use super::event::ask_if_unchanged;
+use super::event::{apply, if_unchanged};
 use super::turn::{Reconciler, Turn};
 use super::workers::live_workers;
 use super::{Engine, Result};
-use crate::store::Store;
+use crate::store::{Store, worker_roles};
 
-/// Tasks that are tried when a worker appears.
+/// Blocked tasks that one turn tries.
 const BLOCKED: i64 = 1_000;
 
 pub(super) struct Unblock<'a> {
@@ -25,8 +26,14 @@ impl<'a> Unblock<'a> {
 
     fn unblock(&self, id: TaskId, workers: &[Worker], now: Instant) -> Result<()> {
         let stored = self.store.task(id)?;
-        if could_serve(&stored.task.tags, workers) {
-            ask_if_unchanged(self.store, &stored, Trigger::WorkerAvailable, now)?;
+        let event = if_unchanged(&stored, Trigger::WorkerAvailable);
+        // A guard may say that it waits for something else.
+        let Ok(StepResult::Step(next)) = step(&stored.lifecycle, &stored.task, &event, now) else {
+            return Ok(());
+        };
+        let roles = worker_roles(&stored.lifecycle, next.task.state);
+        if could_serve(&stored.task.tags, &roles, workers) {
+            apply(self.store, id, event, now)?;
         }
         Ok(())
     }
@@ -34,9 +41,6 @@ impl<'a> Unblock<'a> {
 
 impl Reconciler for Unblock<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
-        if !turn.workers_joined {
-            return Ok(());
-        }
         let workers = live_workers(self.store, turn.now)?;
         for id in self.store.stuck_without_worker(BLOCKED)? {
             let unblocked = self.unblock(id, &workers, turn.now);

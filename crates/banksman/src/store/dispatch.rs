@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Trigger;
-use banksman_core::lifecycle::{Lifecycle, RoleId, StateKind, Transition};
+use banksman_core::lifecycle::{Lifecycle, RoleId, StateId, StateKind, Transition};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
     AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
@@ -184,7 +184,8 @@ impl<'a> Selection<'a, '_> {
         let spent = task_used(self.tx, &stored.task, &budget)?;
         let budget = task_budget(self.tx, stored, budget, &spent)?;
         load_batch(self.tx, &mut self.load, stored.task.batch.as_deref())?;
-        let (roles, areas) = (roles_of(stored), areas_of(&stored.task));
+        let roles = worker_roles(&stored.lifecycle, stored.task.state);
+        let areas = areas_of(&stored.task);
         Ok(Considered { stored, roles, areas, spent, budget })
     }
 
@@ -376,16 +377,17 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Vec<Wor
     Ok(all)
 }
 
-/// The roles that may take a task: those of the claims out of a queue, else the role of its state.
-fn roles_of(stored: &Stored) -> Vec<String> {
-    let (lifecycle, state) = (&stored.lifecycle, stored.state());
+/// The roles that may take a task in a state: those of the claims out of a queue, else the role of
+/// the state.
+pub fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
+    let state = lifecycle.state(id);
     match state.kind {
         StateKind::Working | StateKind::Reviewing => {
             state.does.iter().filter_map(|does| does.role.clone()).collect()
         }
         StateKind::Queued => {
             let mut roles: Vec<String> = Vec::new();
-            for name in claim_roles(lifecycle, lifecycle.exits(stored.task.state)) {
+            for name in claim_roles(lifecycle, lifecycle.exits(id)) {
                 if !roles.iter().any(|known| known == name) {
                     roles.push(name.to_owned());
                 }

@@ -39,8 +39,7 @@ pub(super) fn live_since(now: Instant) -> Instant {
 
 impl Store {
     /// Records that a node is alive, and its workers. Writes nothing if that is known already.
-    /// Returns whether its workers have changed: a task that no worker could take may find one now.
-    pub fn put_node(&self, node: &Node) -> Result<bool> {
+    pub fn put_node(&self, node: &Node) -> Result<()> {
         let node = node.clone();
         self.write(move |tx| {
             let workers = json(&node.workers);
@@ -53,14 +52,14 @@ impl Store {
                 recent.contains(&node.seen_at) && node.capacity == known.capacity
             };
             if !has_changed && known.is_some_and(is_recent) {
-                return Ok(has_changed);
+                return Ok(());
             }
             let columns = params![&node.name, node.seen_at, node.capacity, workers];
             tx.write(sql::PUT_NODE, &columns)?;
             if has_changed {
                 tx.notify();
             }
-            Ok(has_changed)
+            Ok(())
         })
     }
 

@@ -52,10 +52,14 @@ const NEEDS: &str = "needs:";
 /// Prefix of a tag that names a worker to avoid.
 const AVOID: &str = "avoid:";
 
-/// Whether any worker has everything that these tags require, whatever else may stand against it.
-pub fn could_serve(tags: &[String], workers: &[Worker]) -> bool {
+/// Whether any worker plays one of the roles and has everything that these tags require, whatever
+/// else may stand against it.
+pub fn could_serve(tags: &[String], roles: &[impl AsRef<str>], workers: &[Worker]) -> bool {
     let needs = required(tags, &[], workers);
-    workers.iter().any(|worker| lacks(worker, &needs).next().is_none())
+    workers.iter().any(|worker| {
+        roles.iter().any(|role| worker.plays(role.as_ref()))
+            && lacks(worker, &needs).next().is_none()
+    })
 }
 
 fn required<'a>(tags: &'a [String], here: &[Worker], all: &[Worker]) -> Vec<&'a str> {

@@ -1,6 +1,9 @@
 //! Tasks that nobody can take: they are tried three times, block, and come back by themselves when
 //! somebody appears.
 
+use std::collections::BTreeSet;
+
+use banksman::store::Node;
 use banksman::store::notices::Notice;
 use banksman_core::time::Span;
 
@@ -59,7 +62,18 @@ fn a_task_that_nobody_can_take_blocks_and_comes_back_when_somebody_can() {
     assert_eq!(said[1], format!("{missing}; tried again in an hour"));
     assert_eq!(said[2], format!("{missing}; it waits until there is one"));
 
+    // It has the capability, but does not do the work of such tasks.
+    driver.hire("critic", "gpu");
+    driver.terms.workers[1].worker.roles = BTreeSet::from(["reviewer".to_owned()]);
+    driver.turn();
+    assert_eq!(state(&driver.store, id), "blocked");
+
     driver.hire("cruncher", "gpu");
+    driver.terms.workers[2].worker.roles.clear();
+    // A turn was cut off right after it had put its new worker on record.
+    let workers = driver.terms.workers.iter().map(|setup| setup.worker.clone()).collect();
+    let node = Node { name: NODE.to_owned(), seen_at: driver.now(), capacity: 4, workers };
+    driver.store.put_node(&node).expect("a node");
     driver.turn_until("all are over", |store| {
         tasks(store).iter().all(is_over) && harness.jobs(NODE).is_empty()
     });

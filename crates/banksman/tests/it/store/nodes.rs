@@ -14,7 +14,6 @@ use super::world::World;
 
 on_both!(
     a_node_is_what_it_last_said,
-    only_other_workers_are_news,
     people_write_by_the_clock_of_the_store,
     what_was_said_lately_is_not_written_again
 );
@@ -31,18 +30,6 @@ fn a_node_is_what_it_last_said(world: &World) {
     let last = Node { capacity: 7, seen_at: NOON.plus(MINUTE), ..node("n1", &[capable]) };
     store.put_node(&last).unwrap();
     assert_eq!(world.open().nodes().unwrap(), [last, node("n2", &[])]);
-}
-
-fn only_other_workers_are_news(world: &World) {
-    let store = world.open();
-    let news = |node: &Node| store.put_node(node).unwrap();
-    let first = node("n1", &[worker("ada")]);
-    assert!(news(&first));
-    assert!(!news(&first));
-    let alive = Node { capacity: 1, seen_at: NOON.plus(MINUTE), ..first };
-    assert!(!news(&alive));
-    let grown = Node { workers: vec![worker("ada"), worker("bob")], ..alive };
-    assert!(news(&grown));
 }
 
 /// The bounds and delays that begin with a person's word are kept by the store's clock, so they
