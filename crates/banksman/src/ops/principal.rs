@@ -82,6 +82,7 @@ operations! {
     //             may not …                                person worker run  system
     ReadTask       "read this task"                         All    All    Own  All
     ReadStore      "read other tasks"                       All    All    None All
+    LocateProject  "find the project of a folder"           All    All    All  All
     AddTasks       "add tasks"                              All    All    None All
     ImportTasks    "import tasks"                           All    None   None All
     MoveTask       "move this task"                         All    All    Own  All

@@ -20,9 +20,9 @@ pub fn name_for(folder: &Path) -> String {
     if word.is_empty() { "project".to_owned() } else { word }
 }
 
-/// The project of a folder: the one whose own folder is nearest above it. Every caller may read it.
+/// The project of a folder: the one whose own folder is nearest above it.
 pub fn at(session: &Session, folder: &Path) -> Result<Option<String>, OpsError> {
-    let mut projects = session.unchecked().projects()?;
+    let mut projects = session.may(Operation::LocateProject)?.projects()?;
     projects.retain(|(_, path)| folder.starts_with(path));
     Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
 }

@@ -84,7 +84,7 @@ impl Session {
         Ok(&self.store)
     }
 
-    /// The store without a check: to find out what a request is about, and to record a refusal.
+    /// The store without a check, to record a refusal.
     pub(super) fn unchecked(&self) -> &Store {
         &self.store
     }
