@@ -8,7 +8,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -45,26 +47,42 @@ pub enum WakeError {
 
 /// Everything that can wake `up`.
 pub struct Waker {
-    receiver: Receiver<WakeReason>,
-    sender: Sender<WakeReason>,
+    receiver: Receiver<()>,
+    wakes: WakeSender,
     folders: Folders,
+}
+
+/// Wakes `up`. Wakes during a turn are one wake after it.
+#[derive(Clone)]
+struct WakeSender {
+    sender: SyncSender<()>,
+    /// The process was asked to end.
+    stops: Arc<AtomicBool>,
+}
+
+impl WakeSender {
+    /// Returns whether anybody is left to wake.
+    fn wake(&self) -> bool {
+        // A full channel means that a wake is already pending.
+        !matches!(self.sender.try_send(()), Err(TrySendError::Disconnected(())))
+    }
 }
 
 impl Waker {
     /// `ended` is the folder in which keepers leave a marker when their job is over.
     pub fn new(store: &Store, ended: &Path) -> Result<Self, WakeError> {
-        let (sender, receiver) = mpsc::channel();
-        listen_to_store(store.clone(), sender.clone());
-        listen_to_signals(sender.clone())?;
-        let on_news = sender.clone();
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let wakes = WakeSender { sender, stops: Arc::default() };
+        listen_to_store(store.clone(), wakes.clone());
+        listen_to_signals(wakes.clone())?;
+        let on_news = wakes.clone();
         let mut folders = Folders::watched_by(move |event: notify::Result<notify::Event>| {
             if is_news(&event) {
-                // The watcher is dropped with the receiver.
-                on_news.send(WakeReason::Look).unwrap_or_default();
+                on_news.wake();
             }
         })?;
         folders.watcher.watch(ended, RecursiveMode::NonRecursive).map_err(WakeError::Watch)?;
-        Ok(Self { receiver, sender, folders })
+        Ok(Self { receiver, wakes, folders })
     }
 
     /// Watches these folders of signals and no others. To be called on every turn: a folder that
@@ -73,20 +91,17 @@ impl Waker {
     /// the bound are left to the regular turns.
     pub fn watch_signals(&mut self, folders: &[PathBuf]) {
         if self.folders.follow(folders) {
-            // The receiver is our own.
-            self.sender.send(WakeReason::Look).unwrap_or_default();
+            self.wakes.wake();
         }
     }
 
-    /// Sleeps until something happens or the time is over. Many wakes at once are one.
+    /// Sleeps until something happens or the time is over.
     pub fn wait(&self, at_most: Duration) -> WakeReason {
-        let first = match self.receiver.recv_timeout(at_most) {
-            Ok(wake) => wake,
-            Err(RecvTimeoutError::Timeout) => WakeReason::Look,
-            Err(RecvTimeoutError::Disconnected) => WakeReason::Stop,
-        };
-        let stop = self.receiver.try_iter().any(|wake| wake == WakeReason::Stop);
-        if stop { WakeReason::Stop } else { first }
+        match self.receiver.recv_timeout(at_most) {
+            Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        let stops = self.wakes.stops.load(Ordering::SeqCst);
+        if stops { WakeReason::Stop } else { WakeReason::Look }
     }
 }
 
@@ -162,27 +177,27 @@ fn is_news(event: &notify::Result<notify::Event>) -> bool {
     !is_own
 }
 
-fn listen_to_store(store: Store, sender: Sender<WakeReason>) {
+fn listen_to_store(store: Store, wakes: WakeSender) {
     let mut mark = store.mark();
     thread::spawn(move || {
         loop {
             let waited = store.wait(mark, SIT);
             // Taken before the turn, so that any later change wakes again.
             mark = store.mark();
-            if waited == Waited::Notified && sender.send(WakeReason::Look).is_err() {
+            if waited == Waited::Notified && !wakes.wake() {
                 return;
             }
         }
     });
 }
 
-fn listen_to_signals(sender: Sender<WakeReason>) -> Result<(), WakeError> {
+fn listen_to_signals(wakes: WakeSender) -> Result<(), WakeError> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD]).map_err(WakeError::Signals)?;
     thread::spawn(move || {
         for signal in signals.forever() {
             // A keeper that is killed leaves no marker, but its parent gets this signal.
-            let wake = if signal == SIGCHLD { WakeReason::Look } else { WakeReason::Stop };
-            if sender.send(wake).is_err() {
+            wakes.stops.fetch_or(signal != SIGCHLD, Ordering::SeqCst);
+            if !wakes.wake() {
                 return;
             }
         }
@@ -200,6 +215,24 @@ mod tests {
     use crate::exec::mailbox::{ExpectedSignal, Mailbox, SignalResult};
 
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Events of a turn that takes long do not pile up, and none hides that the process shall end.
+    #[test]
+    fn many_wakes_are_one() {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let wakes = WakeSender { sender, stops: Arc::default() };
+        let folders = Folders::watched_by(|_| {}).unwrap();
+        let waker = Waker { receiver, wakes: wakes.clone(), folders };
+        assert!((0..1_000).all(|_| wakes.wake()));
+        assert_eq!(waker.wait(PATIENCE), WakeReason::Look);
+        assert_eq!(waker.receiver.try_recv(), Err(mpsc::TryRecvError::Empty));
+        wakes.wake();
+        wakes.stops.store(true, Ordering::SeqCst);
+        assert!(wakes.wake());
+        assert_eq!(waker.wait(PATIENCE), WakeReason::Stop);
+        drop(waker);
+        assert!(!wakes.wake(), "nobody is left");
+    }
 
     fn folders() -> (Folders, Receiver<notify::Event>) {
         let (sender, events) = mpsc::channel();
