@@ -107,6 +107,8 @@ const CLAIM: &[Row] = &[
     ("dispatch", |engine| Box::new(Dispatcher::new(engine))),
     ("budgets", |engine| Box::new(Budgets::new(engine))),
 ];
+/// What runs once an hour.
+const SWEEP: &[Row] = &[("sweep", |engine| Box::new(Sweep::new(engine)))];
 
 const PANELS: HandlerRow = ("panels", |engine| Box::new(PanelHandler::new(engine)));
 const WORKFLOWS: HandlerRow = ("workflows", |engine| Box::new(Workflows::new(engine)));
@@ -236,9 +238,10 @@ impl<'a> Engine<'a> {
     }
 
     /// Begins to remove worktrees that should be gone, and removes old changes and notices.
-    pub fn sweep(&self, now: Instant) -> Result<(), EngineError> {
-        self.store.prune(self.store.now(now)?)?;
-        Sweep::new(self).begin_clean_ups()
+    pub fn sweep(&self, local: Instant) -> Result<(), EngineError> {
+        let now = self.store.now(local)?;
+        self.store.prune(now)?;
+        self.run(SWEEP, &mut Turn::new(self.store.clone(), now))
     }
 
     /// The prompt that an agent would get for a task now, or why there is none.
@@ -264,7 +267,8 @@ impl<'a> Engine<'a> {
     }
 
     fn run(&self, rows: &[Row], turn: &mut Turn) -> Result<()> {
-        rows.iter().try_for_each(|(name, make)| turn.run(name, make(self).as_ref()))
+        rows.iter().try_for_each(|(name, make)| turn.run(name, make(self).as_ref()))?;
+        turn.record_damage()
     }
 
     fn settings(&self) -> Settings<'a> {

@@ -12,9 +12,9 @@ use banksman_core::receipt::Receipt;
 use banksman_core::schedule::Ineligible;
 use banksman_core::time::Instant;
 
-use super::Result;
 use super::event::by_name;
 use super::project::Settings;
+use super::{EngineError, Result};
 use crate::config::{Agents, WorkerSetup};
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{OverBudget, PastRun, Store, StoreError, Stored};
@@ -53,11 +53,15 @@ pub(super) fn escalate_loops(
     store: &Store,
     settings: Settings<'_>,
     (stored, receipt): (&Stored, &Receipt),
-    classification: Classification,
+    classification: &Classification,
     past: &[PastRun],
-) -> Result<Classification> {
-    let project = settings.find(&stored.task.project)?;
-    let Ok(policy) = settings.of(project.as_ref()).policy.read() else { return Ok(classification) };
+) -> Result<Option<Classification>> {
+    let name = &stored.task.project;
+    let project = settings.find(name)?;
+    let policy = settings.of(project.as_ref()).policy.read().map_err(|problems| {
+        let message = format!("its policy cannot be read, so loops are not found: {problems}");
+        EngineError::Project { project: name.clone(), message }
+    })?;
     let recent = stored.task.version.saturating_sub(LOOKED_BACK);
     let entries = store.history(stored.task.id, recent)?;
     let own = receipt.evidence.as_ref().map(|found| found.head.as_str());
@@ -79,17 +83,13 @@ pub(super) fn escalate_loops(
     });
     let turns: Vec<LoopSample<'_>> = turns.collect();
     let is_done = classification.outcome == Outcome::NeedsPerson;
-    let Some(summary) =
-        loops::back_and_forth(&turns, policy.loops.back_and_forth).filter(|_| !is_done)
-    else {
-        return Ok(classification);
-    };
-    Ok(Classification {
+    let found = loops::back_and_forth(&turns, policy.loops.back_and_forth).filter(|_| !is_done);
+    Ok(found.map(|summary| Classification {
         outcome: Outcome::NeedsPerson,
         class: Some(FailureClass::ModelLoop),
         detail: summary,
-        ..classification
-    })
+        ..classification.clone()
+    }))
 }
 
 /// The guard of a run, or why its policy cannot be used.

@@ -22,7 +22,6 @@ use super::{Engine, Project, Result};
 use crate::exec::job::JobId;
 use crate::exec::repo;
 use crate::exec::site::{JobStatus, Site};
-use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{Store, Stored};
 
 /// From the start of a step, or from its last push, to the first look; each wait after it is twice
@@ -72,7 +71,12 @@ impl<'a> PullRequests<'a> {
 
     /// Applies what a look has seen. The same commit counts once: a pull request that was open
     /// before the step was sent back does not say that the step is done again.
-    pub(super) fn end_look(&self, task: TaskId, receipt: &Receipt, turn: &Turn) -> Result<String> {
+    pub(super) fn end_look(
+        &self,
+        task: TaskId,
+        receipt: &Receipt,
+        turn: &mut Turn,
+    ) -> Result<String> {
         let child = self.store.task(task)?;
         let (Some(step), Some(mailbox)) =
             (StepTask::of(&child)?, self.settings.mailbox(&child.task.project)?)
@@ -102,11 +106,7 @@ impl<'a> PullRequests<'a> {
             }
             Some(_) => return Ok("nothing yet".to_owned()),
         };
-        // A mailbox that cannot be written must not keep the job from being collected.
-        if let Err(error) = mailbox.record(&step.workflow, now, &text, &mark) {
-            let notice = NewNotice::alert(NoticeKind::Fault, Some(task), error.to_string());
-            self.store.notice(notice.once(format!("unlogged-{mark}")), now)?;
-        }
+        turn.log(&mailbox, task, (&step.workflow, now), &text, &mark)?;
         Ok(text)
     }
 }

@@ -79,8 +79,11 @@ impl<'a> RunEnds<'a> {
             schema_given: stored.lifecycle.has_field(Field::Answer) || is_planning(&stored),
         };
         let classification = failure::classify(receipt, &asked);
-        let classification =
-            escalate_loops(self.store, self.settings, (&stored, receipt), classification, &past)?;
+        let ended = (&stored, receipt);
+        let looped = escalate_loops(self.store, self.settings, ended, &classification, &past);
+        // The run has ended, even if nobody can tell whether its task loops.
+        let looped = turn.contain(Some(run.task), looped)?.flatten();
+        let classification = looped.unwrap_or(classification);
         let mut end = self.run_end(&stored, run, receipt, &classification, &past, now)?;
         let proof = proven(run, asked.expects, end.finish.outcome, classification.level);
         if let Err(error) = proof {

@@ -95,7 +95,7 @@ impl EffectHandler for Steps<'_> {
         let Some(parent) = parent_of(self.store, effect, child)? else {
             return Ok(EffectResult::Done);
         };
-        self.log_record(effect, child, &step, &parent)?;
+        self.log_record(effect, child, &step, &parent, turn)?;
         if is_current(effect, child) {
             self.moved(child, &step, &parent, turn)?;
         }
@@ -118,6 +118,7 @@ impl<'a> Steps<'a> {
         child: &Stored,
         step: &StepTask,
         parent: &Stored,
+        turn: &mut Turn,
     ) -> Result<()> {
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let entries = self.store.history(child.task.id, effect.seq - 1)?;
@@ -128,7 +129,7 @@ impl<'a> Steps<'a> {
             return Ok(());
         }
         let mark = format!("{}#{}", child.task.id, effect.seq);
-        mailbox.record(&step.workflow, entry.ts, &line(step, entry), &mark)?;
+        turn.log(&mailbox, child.task.id, (&step.workflow, entry.ts), &line(step, entry), &mark)?;
         self.write_feedback(&mailbox, child, step, entry)
     }
 
@@ -319,7 +320,7 @@ impl<'a> Steps<'a> {
         );
         if let Some(mailbox) = self.settings.mailbox(&parent.task.project)? {
             let mark = format!("{}#{}-back", child.task.id, child.task.entered);
-            mailbox.record(&step.workflow, turn.now, &text, &mark)?;
+            turn.log(&mailbox, child.task.id, (&step.workflow, turn.now), &text, &mark)?;
         }
         let notice = NewNotice::new(NoticeKind::SentBack, Some(child.task.id), text);
         self.store.apply_each(&events, Some(notice), turn.now)?;

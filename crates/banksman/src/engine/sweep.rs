@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use banksman_core::lifecycle::EntryEffect;
 
 use super::job::{JobSpecs, has_other_job};
+use super::turn::{Reconciler, Turn};
 use super::{Engine, Result};
 use crate::exec::job::{JobId, JobSpec};
 use crate::exec::site::{JobStatus, Site};
@@ -24,28 +25,34 @@ pub(super) struct Sweep<'a> {
     specs: JobSpecs<'a>,
 }
 
+impl Reconciler for Sweep<'_> {
+    /// Begins the clean-ups, each of which saves its worktree before it removes it.
+    fn run_once(&self, turn: &mut Turn) -> Result<()> {
+        let repos = self.store.projects()?.into_iter().map(|(_, path)| PathBuf::from(path));
+        let repos: Vec<PathBuf> = repos.collect();
+        let mut begun = 0;
+        for worktree in self.site.worktrees(&repos)? {
+            let task = worktree.task;
+            let is_begun = self.clean_up(worktree);
+            begun += usize::from(turn.contain(Some(task), is_begun)? == Some(true));
+            if begun == AT_ONCE {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<'a> Sweep<'a> {
     pub(super) fn new(engine: &Engine<'a>) -> Self {
         Self { store: engine.store, site: engine.site, specs: JobSpecs::new(engine) }
     }
 
-    /// Begins the clean-ups, each of which saves its worktree before it removes it. A fault of one
-    /// worktree does not keep the others; the first one is returned at the end.
-    pub(super) fn begin_clean_ups(&self) -> Result<()> {
-        let repos = self.store.projects()?.into_iter().map(|(_, path)| PathBuf::from(path));
-        let repos: Vec<PathBuf> = repos.collect();
-        let (mut begun, mut result) = (0, Ok(()));
-        for worktree in self.site.worktrees(&repos)? {
-            let spec = self.clean_up_of(worktree);
-            match spec.and_then(|spec| Ok(spec.map(|spec| self.site.begin(&spec)).transpose()?)) {
-                Ok(is_begun) => begun += usize::from(is_begun.is_some()),
-                Err(fault) => result = result.and(Err(fault)),
-            }
-            if begun == AT_ONCE {
-                break;
-            }
-        }
-        result
+    /// Begins the clean-up of a worktree if its task wants one, and returns whether it does.
+    fn clean_up(&self, worktree: TaskWorktree) -> Result<bool> {
+        let Some(spec) = self.clean_up_of(worktree)? else { return Ok(false) };
+        self.site.begin(&spec)?;
+        Ok(true)
     }
 
     /// The clean-up of a worktree, if its task wants one.

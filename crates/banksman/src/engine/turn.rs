@@ -10,8 +10,9 @@ use banksman_core::time::{Instant, Span};
 
 use super::{EngineError, Result};
 use crate::exec::job::JobId;
+use crate::exec::mailbox::Mailbox;
 use crate::store::notices::{NewNotice, NoticeKind};
-use crate::store::{IdempotencyKey, Store};
+use crate::store::{Damage, IdempotencyKey, Store};
 
 /// After a fault the next turn comes after this time at the latest.
 const RETRY_FAULT: Span = Span(5_000);
@@ -60,6 +61,8 @@ pub struct TurnReport {
 pub(super) struct Turn {
     pub(super) now: Instant,
     pub(super) report: TurnReport,
+    /// The text of the fault that was recorded last.
+    pub(super) last_fault: String,
     store: Store,
     /// The name of the reconciler that runs.
     reconciler: &'static str,
@@ -68,7 +71,7 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn new(store: Store, now: Instant) -> Self {
         let report = TurnReport { at: now, ..TurnReport::default() };
-        Self { now, report, store, reconciler: "" }
+        Self { now, report, last_fault: String::new(), store, reconciler: "" }
     }
 
     pub(super) fn run(&mut self, name: &'static str, reconciler: &dyn Reconciler) -> Result<()> {
@@ -111,10 +114,34 @@ impl Turn {
             Err(error) => {
                 self.report.faults += 1;
                 self.look_at(self.now.plus(RETRY_FAULT));
-                self.record_fault(error.task().or(task), with_causes(&error))?;
+                self.last_fault = with_causes(&error);
+                self.record_fault(error.task().or(task), self.last_fault.clone())?;
                 Ok(None)
             }
         }
+    }
+
+    /// Writes a line to the log of a workflow. A folder that cannot be written holds up no work: it
+    /// is never the truth.
+    pub(super) fn log(
+        &mut self,
+        mailbox: &Mailbox,
+        task: TaskId,
+        (workflow, at): (&str, Instant),
+        text: &str,
+        mark: &str,
+    ) -> Result<()> {
+        let logged = mailbox.record(workflow, at, text, mark).map_err(EngineError::from);
+        self.contain(Some(task), logged).map(|_| ())
+    }
+
+    /// Records what the reconcilers have left out because it is damaged.
+    pub(super) fn record_damage(&mut self) -> Result<()> {
+        self.reconciler = "damage";
+        for Damage { task, what } in self.store.take_damaged() {
+            self.record_fault(task, format!("damaged in the store: {what}"))?;
+        }
+        Ok(())
     }
 
     /// Records a fault in the history of its task, once an hour, with a notice. Another fault of

@@ -26,7 +26,7 @@ impl EffectHandler for Workflows<'_> {
     /// Leads the steps of a workflow that has moved.
     fn handle(&self, effect: &PendingEffect, flow: &Stored, turn: &mut Turn) -> Handled {
         if is_workflow(flow) && is_current(effect, flow) {
-            self.lead(effect, flow, turn.now)?;
+            self.lead(effect, flow, turn)?;
         }
         Ok(EffectResult::Done)
     }
@@ -37,7 +37,8 @@ impl<'a> Workflows<'a> {
         Self { store: engine.store, settings: engine.settings() }
     }
 
-    fn lead(&self, effect: &PendingEffect, parent: &Stored, now: Instant) -> Result<()> {
+    fn lead(&self, effect: &PendingEffect, parent: &Stored, turn: &mut Turn) -> Result<()> {
+        let now = turn.now;
         let kind = parent.state().kind;
         let rests = match kind {
             StateKind::Waiting | StateKind::Blocked | StateKind::Parked => true,
@@ -65,19 +66,19 @@ impl<'a> Workflows<'a> {
                 |kind| kind == StateKind::Failed,
                 now,
             )?;
-            self.log_start(parent, effect)?;
+            self.log_start(parent, effect, turn)?;
             self.set_led(parent, now)?;
         } else {
-            self.log_rest(parent, effect)?;
+            self.log_rest(parent, effect, turn)?;
         }
         Ok(())
     }
 
     /// Logs that a workflow starts or resumes.
-    fn log_start(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
+    fn log_start(&self, parent: &Stored, effect: &PendingEffect, turn: &mut Turn) -> Result<()> {
         let Some(flow) = workflow_of(parent)? else { return Ok(()) };
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
-        let id = parent.task.id;
+        let (id, at) = (parent.task.id, parent.task.updated_at);
         let children = self.store.children(id)?;
         let begins = effect.seq == 1;
         if begins {
@@ -103,12 +104,11 @@ impl<'a> Workflows<'a> {
             many => format!("{many} steps"),
         };
         let text = format!("workflow {} {what} as {id} with {steps}", flow.id);
-        mailbox.record(&flow.id, parent.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
-        Ok(())
+        turn.log(&mailbox, id, (&flow.id, at), &text, &format!("{id}#{}", effect.seq))
     }
 
     /// Logs that a workflow has ended, or why it waits.
-    fn log_rest(&self, parent: &Stored, effect: &PendingEffect) -> Result<()> {
+    fn log_rest(&self, parent: &Stored, effect: &PendingEffect, turn: &mut Turn) -> Result<()> {
         let Some(flow) = workflow_of(parent)? else { return Ok(()) };
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let (id, state) = (parent.task.id, &parent.state().name);
@@ -116,8 +116,8 @@ impl<'a> Workflows<'a> {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let merged = if parent.flag(Field::Merged) { ", its work is merged" } else { "" };
         let text = format!("workflow {} ({id}) is {state}{merged}{why}", flow.id);
-        mailbox.record(&flow.id, parent.task.updated_at, &text, &format!("{id}#{}", effect.seq))?;
-        Ok(())
+        let at = parent.task.updated_at;
+        turn.log(&mailbox, id, (&flow.id, at), &text, &format!("{id}#{}", effect.seq))
     }
 
     /// Records that the steps have been told. A person who resumes a workflow has seen what tripped

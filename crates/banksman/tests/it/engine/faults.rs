@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use banksman::store::HistoryEntry;
+use banksman::store::{HistoryEntry, Node};
 use banksman_core::ids::TaskId;
 use banksman_core::time::Span;
 use rusqlite::Connection;
@@ -160,6 +160,24 @@ fn a_broken_constraint_of_one_task_stops_no_other() {
     assert_all_done(&harness, &driver);
 }
 
+/// A row that a query leaves out is told by the turn, and not only at the end of a command.
+#[test]
+fn what_a_turn_leaves_out_is_told_once() {
+    let harness = Harness::new(&[]);
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let seen_at = driver.now();
+    let far = Node { name: "far".to_owned(), seen_at, capacity: 1, workers: Vec::new() };
+    driver.store.put_node(&far).expect("a node");
+    let raw = Connection::open(harness.path("store.db")).expect("the file opens");
+    raw.execute("UPDATE nodes SET workers = '['", []).expect("written");
+    driver.turn();
+    let told = driver.notices();
+    assert!(matches!(told.as_slice(), [one] if one.urgent), "{told:?}");
+    assert!(told[0].text.starts_with("damaged in the store: `far`: "), "{told:?}");
+    driver.turn();
+    assert_eq!(driver.notices(), []);
+}
+
 /// A task of another project.
 fn two_projects() -> (Harness, PathBuf) {
     let harness = Harness::new(&[]);
@@ -185,10 +203,12 @@ fn a_fault_of_an_effect_names_its_handler() {
     wait_until("the merge has ended", || harness.keepers().is_empty());
     harness.ok(&["cancel", "t1", "too late"]);
     fs::write(&settings, "limits = = \n").expect("written");
-    // The sweep of left worktrees reports the settings, too, as the command's own error.
-    assert!(!harness.run(&["pulse"]).status.success());
+    harness.pulse();
     let history = harness.ok(&["history", "t1"]);
-    assert!(history.contains("system:clean_ups"), "{history}");
+    // The sweep of left worktrees needs the settings, too.
+    for reconciler in ["system:clean_ups", "system:sweep"] {
+        assert!(history.contains(reconciler), "{reconciler}: {history}");
+    }
 }
 
 /// The program as it is: projects are read from their folders.

@@ -77,6 +77,25 @@ fn the_same_failing_call_three_times_blocks_with_a_summary() {
     );
 }
 
+/// A policy that an agent has broken meanwhile finds no loops; somebody has to know.
+#[test]
+fn a_policy_that_cannot_be_read_is_told_and_the_run_ends() {
+    let harness = Harness::new(&[]);
+    harness.script(
+        "any",
+        "run echo 'loops: [' >\"$YARD/repo/.banksman/policy.yaml\"\nsuccess it is written\n",
+    );
+    let id = harness.add("break it", &[]);
+    let up = harness.up();
+    harness.until("the run has ended", |store| {
+        store.past_runs(id, 1).expect("runs").iter().any(|run| run.ended_at.is_some())
+    });
+    up.stop();
+    let history = harness.ok(&["history", "t1"]);
+    let why = "its policy cannot be read, so loops are not found";
+    assert!(history.contains("system:collect") && history.contains(why), "{history}");
+}
+
 /// Three reviews that object, and a worker who has nothing to add: the fourth attempt is not sent
 /// round again.
 #[test]
