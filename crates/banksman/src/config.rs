@@ -28,7 +28,7 @@ use banksman_core::machine::Actor;
 
 pub use agents::{AgentLimits, Agents, BudgetSettings, Verify, WorkerSetup, Worktrees};
 pub use daily::Daily;
-pub use environment::{EnvVars, Environment, documented};
+pub use environment::{EnvVars, Environment, documented, hash_of_token, token_of};
 pub use keys::{KEYS, SettingKey};
 pub use panel::Panels;
 pub use policy::PolicyFile;
@@ -159,6 +159,7 @@ pub struct Config {
     pub run: Option<String>,
     /// The hash of the token of that run.
     pub token_hash: Option<Vec<u8>>,
+    pub keeper_hash: Option<Vec<u8>>,
     pub busy_timeout: Duration,
     pub statement_timeout: Duration,
     pub connections: usize,
@@ -306,6 +307,7 @@ impl Layers {
             is_inside_run: environment.is_inside_run(),
             run: environment.run(),
             token_hash: environment.token_hash(),
+            keeper_hash: environment.keeper_hash(),
             busy_timeout: self.duration("sqlite.busy_timeout"),
             statement_timeout: self.duration("postgres.statement_timeout"),
             connections: usize::try_from(self.number("postgres.connections")).unwrap_or(1),

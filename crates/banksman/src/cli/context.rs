@@ -101,8 +101,8 @@ impl Context {
         };
         let store = Store::open(target, &options)?;
         let session = if config.is_inside_run {
-            let (token, run) = (config.token_hash.as_deref(), config.run.as_deref());
-            Session::inside_run(store, token, run)?
+            let (token, key) = (config.token_hash.as_deref(), config.keeper_hash.as_deref());
+            Session::inside_run(store, token, key, config.run.as_deref())?
         } else {
             Session::outside(store, given.actor.as_ref().unwrap_or(&config.actor).clone())?
         };

@@ -19,6 +19,7 @@ impl EnvVars {
     pub const NODE: &'static str = "BANKSMAN_NODE";
     pub const RUN_FOLDER: &'static str = "BANKSMAN_RUN_FOLDER";
     pub const TOKEN: &'static str = "BANKSMAN_TOKEN";
+    pub const KEEPER_KEY: &'static str = "BANKSMAN_KEEPER_KEY";
     pub const RUN: &'static str = "BANKSMAN_RUN";
     pub const HOME: &'static str = "HOME";
     pub const USER: &'static str = "USER";
@@ -35,9 +36,10 @@ impl EnvVars {
 }
 
 /// What the program reads besides the variables of settings.
-const READ: [(&str, &str); 15] = [
+const READ: [(&str, &str); 16] = [
     (EnvVars::RUN_FOLDER, "the run that `banksman mcp` serves; set for agents"),
     (EnvVars::TOKEN, "set inside an agent's run, where decisions cannot be answered"),
+    (EnvVars::KEEPER_KEY, "set by a keeper, only to renew the lease of its run"),
     (EnvVars::RUN, "the same, for every process that a run starts"),
     (EnvVars::HOME, "the parent of ~/.config and ~/.local/share"),
     (EnvVars::USER, "your name as an actor"),
@@ -68,6 +70,17 @@ pub fn documented() -> impl Iterator<Item = (&'static str, String)> {
     KEYS.iter()
         .filter_map(setting)
         .chain(others.map(|(name, meaning)| (*name, (*meaning).to_owned())))
+}
+
+/// The token of a run's agent, made from the key of the run's keeper. The key does not follow from
+/// the token.
+pub fn token_of(key: &str) -> String {
+    Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash by which the store knows the token that belongs to a key.
+pub fn hash_of_token(key: &str) -> Vec<u8> {
+    Sha256::digest(token_of(key)).to_vec()
 }
 
 /// The variables at the start of the program. Empty ones count as unset.
@@ -126,6 +139,11 @@ impl Environment {
     /// The hash of the token of that run. The token itself is kept nowhere.
     pub fn token_hash(&self) -> Option<Vec<u8>> {
         Some(Sha256::digest(self.get(EnvVars::TOKEN)?.as_bytes()).to_vec())
+    }
+
+    /// The hash of the token that belongs to the key of a keeper.
+    pub fn keeper_hash(&self) -> Option<Vec<u8>> {
+        self.get(EnvVars::KEEPER_KEY).map(hash_of_token)
     }
 
     /// Whether the terminal shows more than ASCII.

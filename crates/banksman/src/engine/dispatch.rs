@@ -8,9 +8,10 @@ use banksman_core::time::{Instant, Span};
 
 use super::event::if_unchanged;
 use super::policy::ask_for_budget;
-use super::run_start::{ClaimedRun, RunStarts, hash_of};
+use super::run_start::{ClaimedRun, RunStarts};
 use super::turn::{Reconciler, Turn};
 use super::{Engine, EngineConfig, Result};
+use crate::config::hash_of_token;
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{Applied, Claimed, Dispatch, Store, StoreError};
 
@@ -27,8 +28,8 @@ impl Reconciler for Dispatcher<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
         for _ in 0..self.config.agents.limits.agents {
-            let token = (self.config.secret)();
-            let request = self.request(hash_of(&token));
+            let key = (self.config.secret)();
+            let request = self.request(hash_of_token(&key));
             let dispatched = self.store.dispatch(request, turn.now)?;
             (unserved, over_budget) = (dispatched.unserved, dispatched.over_budget);
             for (task, error) in dispatched.broken {
@@ -38,7 +39,7 @@ impl Reconciler for Dispatcher<'_> {
                 break;
             };
             let Claimed { stored, run, .. } = claimed;
-            let begun = self.starts.begin(ClaimedRun { stored, run, worker, token }, turn);
+            let begun = self.starts.begin(ClaimedRun { stored, run, worker, key }, turn);
             turn.contain(Some(run.task), begun)?;
         }
         for (task, reasons) in unserved {

@@ -22,7 +22,7 @@ use super::run_start::ClaimedRun;
 use super::steps::{is_workflow, may_be_laid_out};
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
-use crate::config::{Agents, EnvVars, WorkerSetup};
+use crate::config::{Agents, EnvVars, WorkerSetup, token_of};
 use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
 use crate::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
@@ -94,7 +94,7 @@ impl<'a> JobSpecs<'a> {
     /// The job of a claimed run.
     pub(super) fn run(
         &self,
-        ClaimedRun { stored, run, worker, token }: &ClaimedRun,
+        ClaimedRun { stored, run, worker, key }: &ClaimedRun,
         now: Instant,
     ) -> Result<JobSpec, SpecError> {
         let Some(setup) = workers::find(&self.config.workers, worker) else {
@@ -108,9 +108,9 @@ impl<'a> JobSpecs<'a> {
             return Err(SpecError::Impossible("its lease is gone".to_owned()));
         };
         let assignment = self.assignments.of(stored)?;
-        let place = (project.as_ref(), agents);
+        let (place, token) = ((project.as_ref(), agents), token_of(key));
         let mut work = self.agent_work(stored, setup, place, &assignment)?;
-        work.ask.mcp = Some(self.tools(token));
+        work.ask.mcp = Some(self.tools(&token));
         let workspace =
             project.as_ref().map(|project| self.workspace(stored, project, &assignment));
         Ok(JobSpec {
@@ -123,9 +123,10 @@ impl<'a> JobSpecs<'a> {
                 ttl_ms: agents.limits.lease.0,
                 left_ms: lease.expires_at.since(now).0,
                 renew: self.renew(*run, agents),
+                key: key.clone(),
             }),
             limits: RunLimits { wall_ms: wall(&assignment, agents), ..limits(agents) },
-            env: environment(&stored.task, Some(token)),
+            env: environment(&stored.task, Some(&token)),
             pass: agents.pass.clone(),
         })
     }

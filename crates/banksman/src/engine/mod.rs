@@ -196,7 +196,7 @@ pub struct EngineConfig {
     /// Our own program, by which keepers renew leases and agents reach their tools.
     pub program: PathBuf,
     pub policy: RetryPolicy,
-    /// Makes a secret for the token of a run.
+    /// Makes a key for the keeper of a run.
     pub secret: fn() -> String,
 }
 

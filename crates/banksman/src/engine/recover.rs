@@ -58,9 +58,9 @@ impl<'a> Recover<'a> {
         let job = JobId::Run(open.run);
         if self.site.look(job)? == JobStatus::Absent {
             let stored = self.store.task(open.run.task)?;
-            // Its token went with that turn: only the hash is kept.
-            let (run, worker, token) = (open.run, open.worker.clone(), (self.config.secret)());
-            self.starts.begin(ClaimedRun { stored, run, worker, token }, turn)?;
+            // Its key went with that turn: only a hash is kept.
+            let (run, worker, key) = (open.run, open.worker.clone(), (self.config.secret)());
+            self.starts.begin(ClaimedRun { stored, run, worker, key }, turn)?;
             turn.report.recovered.push(job);
         }
         Ok(())

@@ -3,13 +3,13 @@
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::receipt::EndCause;
-use sha2::{Digest, Sha256};
 
 use super::event::end_wait;
 use super::job::{JobSpecs, SpecError, has_other_job};
 use super::run_end::RunEnds;
 use super::turn::Turn;
 use super::{Engine, EngineError, Result};
+use crate::config::hash_of_token;
 use crate::exec::job::{JobId, JobSpec};
 use crate::exec::site::{Site, SiteError};
 use crate::store::{Store, StoreError, Stored};
@@ -19,8 +19,8 @@ pub(super) struct ClaimedRun {
     pub(super) stored: Stored,
     pub(super) run: RunId,
     pub(super) worker: String,
-    /// By which its agent reports. The store knows its hash.
-    pub(super) token: String,
+    /// The key of its keeper.
+    pub(super) key: String,
 }
 
 pub(super) struct RunStarts<'a> {
@@ -69,22 +69,18 @@ impl<'a> RunStarts<'a> {
         Ok(())
     }
 
-    /// Another process of this node may be about to start the same run, with a token of its own.
+    /// Another process of this node may be about to start the same run, with a key of its own.
     /// The store keeps the hash of the one that starts it; a run that is over does not start.
     fn begin_with_token(
         &self,
-        ClaimedRun { run, token, .. }: &ClaimedRun,
+        ClaimedRun { run, key, .. }: &ClaimedRun,
         spec: &JobSpec,
     ) -> Result<Result<(), SiteError>, StoreError> {
         let mut is_known = Ok(true);
         let begun = self.site.begin_if(spec, &mut || {
-            is_known = self.store.set_token(*run, &hash_of(token));
+            is_known = self.store.set_token(*run, &hash_of_token(key));
             matches!(is_known, Ok(true))
         });
         is_known.map(|_| begun)
     }
-}
-
-pub(super) fn hash_of(token: &str) -> Vec<u8> {
-    Sha256::digest(token.as_bytes()).to_vec()
 }

@@ -241,6 +241,9 @@ pub struct LeaseConfig {
     /// new expiry in RFC 3339, or [`LOST`], and exits with 0. Anything else is a transient
     /// failure.
     pub renew: Vec<String>,
+    /// Proves to that command that a keeper calls it. No agent gets it.
+    #[serde(default)]
+    pub key: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,7 +13,9 @@ pub enum Principal {
     /// A worker outside Banksman, or another program with a role of a lifecycle.
     Worker(Actor),
     Run(RunCaller),
-    /// This program: the engine and its keepers.
+    /// The process that owns a run, which does nothing in the store but renew the run's lease.
+    Keeper(RunId),
+    /// This program: the engine.
     System,
 }
 
@@ -22,8 +24,7 @@ pub enum Principal {
 pub struct RunCaller {
     /// The run that the caller's token belongs to, while the run has its lease.
     pub own: Option<RunId>,
-    /// The run that the caller's processes belong to. It grants nothing; a keeper,
-    /// which has no token, renews its lease by it.
+    /// The run that the caller's processes belong to. It grants nothing.
     pub name: Option<String>,
     /// The actor that claimed the run.
     pub actor: Actor,
@@ -48,7 +49,7 @@ pub enum Access {
 }
 
 macro_rules! operations {
-    ($($name:ident $what:literal $person:ident $worker:ident $run:ident $system:ident)*) => {
+    ($($name:ident $what:literal $person:ident $worker:ident $run:ident $keeper:ident $system:ident)*) => {
         /// An operation that a caller can ask for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Operation { $($name),* }
@@ -62,15 +63,17 @@ macro_rules! operations {
             }
 
             pub fn access(self, principal: &Principal) -> Access {
-                let [person, worker, run, system] = match self {
+                let [person, worker, run, keeper, system] = match self {
                     $(Self::$name => [
-                        Access::$person, Access::$worker, Access::$run, Access::$system,
+                        Access::$person, Access::$worker, Access::$run, Access::$keeper,
+                        Access::$system,
                     ]),*
                 };
                 match principal {
                     Principal::Person(_) => person,
                     Principal::Worker(_) => worker,
                     Principal::Run(_) => run,
+                    Principal::Keeper(_) => keeper,
                     Principal::System => system,
                 }
             }
@@ -79,20 +82,20 @@ macro_rules! operations {
 }
 
 operations! {
-    //             may not …                                person worker run  system
-    ReadTask       "read this task"                         All    All    Own  All
-    ReadStore      "read other tasks"                       All    All    None All
-    LocateProject  "find the project of a folder"           All    All    All  All
-    AddTasks       "add tasks"                              All    All    None All
-    ImportTasks    "import tasks"                           All    None   None All
-    MoveTask       "move this task"                         All    All    Own  All
-    AskPermission  "ask for permission on this task"        All    All    Own  All
-    ReportRun      "report on this run"                     All    None   Own  All
-    AnswerDecision "answer decisions"                       All    None   None None
-    FollowUp       "carry out what follows from events"     All    All    None All
-    RunAgents      "start, stop, pause or limit agents"     All    None   None All
-    SetUpProject   "set up projects"                        All    None   None All
-    RenewLease     "renew the lease of a run"               All    None   None All
+    //             may not …                                person worker run  keeper system
+    ReadTask       "read this task"                         All    All    Own  None   All
+    ReadStore      "read other tasks"                       All    All    None None   All
+    LocateProject  "find the project of a folder"           All    All    All  All    All
+    AddTasks       "add tasks"                              All    All    None None   All
+    ImportTasks    "import tasks"                           All    None   None None   All
+    MoveTask       "move this task"                         All    All    Own  None   All
+    AskPermission  "ask for permission on this task"        All    All    Own  None   All
+    ReportRun      "report on this run"                     All    None   Own  None   All
+    AnswerDecision "answer decisions"                       All    None   None None   None
+    FollowUp       "carry out what follows from events"     All    All    None None   All
+    RunAgents      "start, stop, pause or limit agents"     All    None   None None   All
+    SetUpProject   "set up projects"                        All    None   None None   All
+    RenewLease     "renew the lease of a run"               All    None   None Own    All
 }
 
 impl Principal {
@@ -106,7 +109,7 @@ impl Principal {
         match self {
             Self::Person(actor) | Self::Worker(actor) => actor.clone(),
             Self::Run(run) => run.actor.clone(),
-            Self::System => Actor::system(),
+            Self::Keeper(_) | Self::System => Actor::system(),
         }
     }
 
@@ -121,7 +124,7 @@ impl Principal {
         if is_allowed {
             return Ok(());
         }
-        let is_of_run = matches!(self, Self::Run(_));
+        let is_of_run = matches!(self, Self::Run(_) | Self::Keeper(_));
         Err(Forbidden { caller: self.actor(), is_of_run, operation, own })
     }
 
@@ -129,6 +132,7 @@ impl Principal {
     pub(super) fn own_run(&self) -> Option<RunId> {
         match self {
             Self::Run(RunCaller { own, .. }) => *own,
+            Self::Keeper(run) => Some(*run),
             Self::Person(_) | Self::Worker(_) | Self::System => None,
         }
     }

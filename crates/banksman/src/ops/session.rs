@@ -31,12 +31,20 @@ impl Session {
         Ok(Self { store, principal: Principal::outside(actor) })
     }
 
-    /// For an agent inside a run. Only a token proves which run it is.
+    /// For an agent inside a run, or for its keeper. Only a token proves which run it is, and only
+    /// a key that it is the keeper.
     pub fn inside_run(
         store: Store,
         token_hash: Option<&[u8]>,
+        keeper_hash: Option<&[u8]>,
         name: Option<&str>,
     ) -> Result<Self, OpsError> {
+        let named = name.and_then(|name| name.parse::<RunId>().ok());
+        if let (Some(run), Some(hash)) = (named, keeper_hash)
+            && store.has_token(run, hash)?
+        {
+            return Ok(Self { store, principal: Principal::Keeper(run) });
+        }
         let mut caller = RunCaller::unproven(name);
         let proven = token_hash.map(|hash| store.run_of_token(hash)).transpose()?.flatten();
         // The token of another run proves nothing.
@@ -119,8 +127,7 @@ impl Session {
         self.store.wait(mark, at_most)
     }
 
-    /// Renews the lease of a run for its keeper, whose processes carry the run's name. Returns when
-    /// the lease expires.
+    /// Renews the lease of a run, and returns when the lease expires.
     pub fn renew(
         &self,
         run: RunId,
@@ -128,14 +135,7 @@ impl Session {
         progressed: bool,
         now: Instant,
     ) -> Result<Instant, OpsError> {
-        let is_keeper = match &self.principal {
-            Principal::Run(RunCaller { own: None, name, .. }) => *name == Some(run.to_string()),
-            Principal::Run(_) | Principal::Person(_) | Principal::Worker(_) | Principal::System => {
-                false
-            }
-        };
-        let store =
-            if is_keeper { &self.store } else { self.may_on(Operation::RenewLease, run.task)? };
+        let store = self.may_on(Operation::RenewLease, run.task)?;
         Ok(store.renew(run, ttl.min(limits::LONGEST_LEASE), progressed, now)?)
     }
 }

@@ -246,6 +246,12 @@ impl Store {
         self.write(move |tx| tx.has(sql::RUN_TOKEN, &columns))
     }
 
+    /// Whether the run's agent reports with the token of this hash, also after the run has ended.
+    pub fn has_token(&self, run: RunId, hash: &[u8]) -> Result<bool> {
+        let columns = params![run.task, run.epoch, hash.to_vec()];
+        self.read(|tx| tx.has(sql::RUN_HAS_TOKEN, &columns))
+    }
+
     /// The run that a token belongs to, while the run has its lease.
     pub fn run_of_token(&self, hash: &[u8]) -> Result<Option<RunId>> {
         self.row(sql::RUN_OF_TOKEN, &params![hash.to_vec()], run_id)

@@ -424,6 +424,7 @@ statements! {
     RUN_PLACED = "UPDATE runs SET node = $3, account = $4, areas = $5, token_hash = $6 WHERE task = $1 AND epoch = $2";
     RUN_FACTS = "UPDATE runs SET class = $3, signature = $4, session = coalesce($5, session), agent = coalesce($6, agent), \
      head = $7, level = $8, detail = $9, input_tokens = $10, output_tokens = $11 WHERE task = $1 AND epoch = $2";
+    RUN_HAS_TOKEN = "SELECT epoch FROM runs WHERE task = $1 AND epoch = $2 AND token_hash = $3";
     RUN_TOKEN = "UPDATE runs SET token_hash = $3 WHERE task = $1 AND epoch = $2 AND ended_at IS NULL RETURNING epoch";
     /// The cost of a run that lost its lease before it reported. It is added once.
     RUN_LATE_COST = "UPDATE runs SET tokens = $3, cost_micros = $4 WHERE task = $1 AND epoch = $2 \

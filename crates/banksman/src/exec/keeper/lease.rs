@@ -13,6 +13,7 @@ use super::super::process::child::Child;
 use super::super::process::{OutputTails, ProgramOutput};
 use super::log_error;
 use crate::clock;
+use crate::config::EnvVars;
 
 /// A timestamp is short, and so is an error message.
 const ANSWER_BYTES: usize = 4 * 1024;
@@ -35,6 +36,7 @@ struct RenewalProcess {
 
 pub(super) struct LeaseRenewal {
     command: Vec<String>,
+    key: String,
     ttl: Duration,
     /// Kept free before the expiry, for the agent's grace period and for clock differences.
     reserve: Duration,
@@ -67,6 +69,7 @@ impl LeaseRenewal {
         let is_unconfirmed = left <= reserve;
         Self {
             command: config.renew.clone(),
+            key: config.key.clone(),
             ttl,
             reserve,
             expires_at: config.expires_at,
@@ -131,7 +134,7 @@ impl LeaseRenewal {
     fn start_renewal(&mut self, now: Moment, progressed: bool) {
         self.tried_at = now;
         let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
-        match Child::start_own(&self.command, more) {
+        match Child::start_own(&self.command, more, (EnvVars::KEEPER_KEY, &self.key)) {
             Ok(child) => {
                 self.renewal =
                     Some(RenewalProcess { child, tails: OutputTails::new(ANSWER_BYTES) });

@@ -43,10 +43,14 @@ impl Child {
         Self::spawn(&mut command, program.stdin.as_deref())
     }
 
-    /// Starts one of our own programs, with the keeper's environment.
-    pub(in crate::exec) fn start_own(argv: &[String], more: &[&str]) -> io::Result<Self> {
+    /// Starts one of our own programs, with the keeper's environment and one variable more.
+    pub(in crate::exec) fn start_own(
+        argv: &[String],
+        more: &[&str],
+        (name, value): (&str, &str),
+    ) -> io::Result<Self> {
         let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        Self::spawn(Command::new(program).args(args).args(more), None)
+        Self::spawn(Command::new(program).args(args).args(more).env(name, value), None)
     }
 
     fn spawn(command: &mut Command, stdin: Option<&str>) -> io::Result<Self> {

@@ -33,7 +33,7 @@ pub(in crate::ops) fn may_answer(
 fn not_a_person(caller: &Principal) -> DecisionError {
     match caller {
         Principal::Run(_) => DecisionError::OfRun,
-        Principal::Person(_) | Principal::Worker(_) | Principal::System => {
+        Principal::Person(_) | Principal::Worker(_) | Principal::Keeper(_) | Principal::System => {
             DecisionError::NotAPerson(caller.actor())
         }
     }
@@ -84,9 +84,10 @@ fn record_attempt(
             let name = named.unwrap_or_else(|| "unknown".to_owned());
             (Actor { role: "run".to_owned(), name: Some(name) }, run.map(|run| run.task))
         }
-        caller @ (Principal::Person(_) | Principal::Worker(_) | Principal::System) => {
-            (caller.actor(), None)
-        }
+        caller @ (Principal::Person(_)
+        | Principal::Worker(_)
+        | Principal::Keeper(_)
+        | Principal::System) => (caller.actor(), None),
     };
     let asked = which.and_then(|which| find(store, which).ok());
     let asked = asked.filter(|decision| decision.settled.is_none()).map(|decision| decision.task);

@@ -1,5 +1,6 @@
 //! Who may do what: every command, tried as every kind of caller, against the table.
 
+use banksman::config::{hash_of_token, token_of};
 use banksman::ops::principal::Operation::{self, *};
 use banksman::ops::principal::{Access, Principal, RunCaller};
 use banksman::store::Store;
@@ -8,13 +9,14 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::limits::LONGEST_LEASE;
 use banksman_core::machine::Actor;
 use banksman_core::time::Instant;
-use sha2::{Digest, Sha256};
 
 use super::reference::commands;
 use super::sandbox::{PROGRAM, Ran, Sandbox};
 use crate::store::acts::claim_first;
 
-const TOKEN: &str = "the-token-of-r1.1";
+const KEY: &str = "the-key-of-r1.1";
+/// The one that the agent gets, made from the key.
+const TOKEN: &str = "c12a8a45b3b716ca0b5cb66f35d9dda0fe08d0a4b2ae74860fcd072571e1318c";
 
 /// Every command, with arguments that would let a person do it, and the operation of the table that
 /// it needs; none for what touches no store and no agent. `ID` stands for a task.
@@ -115,7 +117,8 @@ fn with_run() -> Sandbox {
     let now = banksman::clock::now();
     claim_first(&store, TaskId(1), now);
     let run = RunId { task: TaskId(1), epoch: 1 };
-    assert!(store.set_token(run, &Sha256::digest(TOKEN)).unwrap());
+    assert_eq!(token_of(KEY), TOKEN);
+    assert!(store.set_token(run, &hash_of_token(KEY)).unwrap());
     sandbox
 }
 
@@ -240,6 +243,10 @@ fn every_operation_has_an_answer_for_every_caller() {
         assert!(!may[3] && !may[4], "a run may {} of others", operation.what());
         let is_own = operation.access(&callers[3]) == Access::Own;
         assert_eq!(callers[3].may(*operation, Some(own.task)).is_ok(), is_own);
+        let keeper = Principal::Keeper(own);
+        assert!(keeper.may(*operation, Some(TaskId(2))).is_err());
+        let renews = *operation == RenewLease;
+        assert_eq!(keeper.may(*operation, Some(own.task)).is_ok(), renews);
         assert!(
             callers[3].may(*operation, None).is_err()
                 && callers[4].may(*operation, Some(own.task)).is_err()
@@ -262,7 +269,7 @@ fn every_operation_has_an_answer_for_every_caller() {
     );
 }
 
-/// Only a keeper renews a lease; it has no token, and its processes carry the name of its run.
+/// Only a keeper renews a lease: it has a key that its agent does not have.
 #[test]
 fn an_agent_does_not_renew_a_lease() {
     let sandbox = with_run();
@@ -270,14 +277,26 @@ fn an_agent_does_not_renew_a_lease() {
         let ran = in_run(&sandbox, "renew", &[run, "--ttl", "1h", "--progressed"], "t1");
         assert!(is_refused(&ran), "{ran}");
     }
-    let keeper = |run: &str| {
-        let mut command = sandbox.command(&["renew", "r1.1", "--ttl", "99999d"]);
-        sandbox.finish(command.env("BANKSMAN_RUN", run).output().unwrap())
+    let renew = ["renew", "r1.1", "--ttl", "99999d", "--progressed"];
+    let as_run = |run: &str, key: Option<&str>, args: &[&str]| {
+        let mut command = sandbox.command(args);
+        command.env("BANKSMAN_RUN", run).envs(key.map(|key| ("BANKSMAN_KEEPER_KEY", key)));
+        sandbox.finish(command.output().unwrap())
     };
-    assert_eq!(keeper("r2.1:4711").code, Some(1));
-    let renewed = keeper("r1.1:4711");
+    // It drops its token, or takes it for the key.
+    for key in [None, Some(TOKEN), Some("junk")] {
+        let ran = as_run("r1.1:4711", key, &renew);
+        assert!(is_refused(&ran), "{key:?}: {ran}");
+    }
+    assert!(is_refused(&as_run("r2.1:4711", Some(KEY), &renew)));
+    let renewed = as_run("r1.1:4711", Some(KEY), &renew);
     let until: Instant = renewed.stdout.trim().parse().unwrap();
     assert!(until.since(banksman::clock::now()) <= LONGEST_LEASE, "{renewed}");
+    for args in [&["show", "t1"][..], &["list"], &["cancel", "t1", "no"], &["add", "more"]] {
+        assert!(is_refused(&as_run("r1.1:4711", Some(KEY), args)), "{args:?}");
+    }
+    sandbox.ok(&["escalate", "t1", "help"]);
+    assert_eq!(as_run("r1.1:4711", Some(KEY), &renew).stdout, "lost\n", "it stops at once");
 }
 
 /// A run that has read the token of another one is still itself.

@@ -6,7 +6,7 @@ use banksman::exec::site::Site;
 use banksman_core::receipt::{EndCause, ProcessExit};
 use banksman_core::time::{Instant, Span};
 
-use super::world::{SUCCESS, World, is_alive, lease, plan, wait_until};
+use super::world::{KEY, SUCCESS, World, is_alive, lease, plan, wait_until};
 
 const TTL_MILLIS: i64 = 3_000;
 /// What the renewals of a test write down.
@@ -25,15 +25,21 @@ fn with_time(plan: &mut JobSpec, renew: &str) {
 fn a_lease_is_renewed_while_the_agent_works() {
     let world = World::new();
     let renewals = world.path("renewals");
+    let told = world.path("told");
     let script = format!(
-        "until [ \"$(wc -l < {0})\" -ge 2 ]; do sleep 0.01; done 2>/dev/null; {SUCCESS}",
-        renewals.display()
+        "echo \"$BANKSMAN_KEEPER_KEY\" > {1}; until [ \"$(wc -l < {0})\" -ge 2 ]; do sleep 0.01; done 2>/dev/null; {SUCCESS}",
+        renewals.display(),
+        told.display()
     );
     let mut plan = plan("r1.1", &script);
-    with_time(&mut plan, &format!("echo \"$*\" >> {}; {IN_A_MINUTE}", renewals.display()));
+    let renew = "echo \"$BANKSMAN_KEEPER_KEY\" >>";
+    with_time(&mut plan, &format!("{renew} {}; {IN_A_MINUTE}", renewals.display()));
     let receipt = world.run(&plan);
     assert_eq!(receipt.ended, EndCause::Completed);
     assert_eq!(receipt.left_over, 0, "a renewal is not part of the job");
+    let text = |path| std::fs::read_to_string(path).unwrap();
+    assert_eq!(text(told), "\n", "the agent does not get the key");
+    assert!(text(renewals).lines().all(|line| line == KEY));
     let took = receipt.ended_at.since(receipt.started_at).0;
     assert!(took >= TTL_MILLIS / 3, "two renewals, a third of the lease apart, in {took} ms");
     let status = world.folder("r1.1").status().unwrap().expect("a status");

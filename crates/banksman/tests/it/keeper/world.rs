@@ -90,11 +90,14 @@ pub(crate) fn agent(plan: &mut JobSpec) -> &mut AgentWork {
     work
 }
 
+/// What only a renewal of the lease gets to know.
+pub(super) const KEY: &str = "the-key-of-the-keeper";
+
 /// A lease that runs from now on and is renewed by a shell script.
 pub(super) fn lease(ttl_ms: i64, renew: &str) -> Option<LeaseConfig> {
     let renew = ["/bin/sh", "-c", renew, "renew"].map(str::to_owned).to_vec();
     let expires_at = clock::now().plus(Span(ttl_ms));
-    Some(LeaseConfig { expires_at, ttl_ms, left_ms: ttl_ms, renew })
+    Some(LeaseConfig { expires_at, ttl_ms, left_ms: ttl_ms, renew, key: KEY.to_owned() })
 }
 
 impl World {
