@@ -25,8 +25,8 @@ use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
 use crate::engine::wake::{WakeReason, Waker};
+use crate::exec::git::{self, Git};
 use crate::exec::process::PlainRunner;
-use crate::exec::scratch;
 use crate::ops::Session;
 use crate::ops::library::Library;
 use crate::ops::projects;
@@ -157,12 +157,12 @@ fn create_files(folder: &Path) -> Result<PathBuf> {
         created.and_then(|()| fs::write(&path, text)).map_err(Failure::file("create", &path))?;
     }
     let env = Environment::passed(&["PATH".to_owned(), "HOME".to_owned()]);
-    let created =
-        scratch::repository(&mut PlainRunner { env }, &repo, "The library and tests that fail");
+    let created = Git::at(&mut PlainRunner { env }, &repo)
+        .create_repository("The library and tests that fail");
     created.map_err(|error| {
         Failure::input(
             format!("failed to create a git repository: {error}"),
-            "the demo needs git 2.40 or newer on the PATH",
+            format!("the demo needs git {} or newer on the PATH", git::OLDEST),
         )
     })?;
     Ok(repo)

@@ -3,8 +3,8 @@
 //! Every call excludes what the caller did not ask for: hooks, pager, editor, prompt, signatures
 //! and background maintenance, and git never looks for a repository above the given folder. Branch
 //! names and paths come after `--end-of-options` or `--`, so that git takes none of them for an
-//! option. `git reset` gets only full commit ids: git 2.39, the oldest supported version, does not
-//! know `--end-of-options` there.
+//! option. `git reset` gets only full commit ids: the oldest supported git does not know
+//! `--end-of-options` there.
 //!
 //! Paths are read in git's quoted form, because it is lossless in text. Nothing here decides what
 //! to do.
@@ -13,6 +13,7 @@ mod changes;
 mod id;
 mod pulls;
 mod quoted;
+mod scratch;
 mod status;
 mod steps;
 
@@ -29,6 +30,9 @@ pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;
 pub use steps::MAILBOX;
+
+/// The oldest supported version: that of Debian 12.
+pub const OLDEST: &str = "2.39";
 
 /// Settings of every call. A repository's hooks are for its people and agents, not for Banksman's
 /// own commands.

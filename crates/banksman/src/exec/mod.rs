@@ -15,7 +15,6 @@ pub mod merge;
 pub mod note;
 pub mod process;
 pub mod repo;
-pub mod scratch;
 pub mod site;
 pub mod window;
 pub mod worktree;

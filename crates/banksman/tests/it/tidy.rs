@@ -51,6 +51,7 @@ fn imports_follow_the_table() {
 #[test]
 fn threads_time_chance_environment_and_programs_stay_in_their_files() {
     check(places::violations);
+    check(places::other_git);
 }
 
 #[test]
@@ -115,6 +116,18 @@ fn no_short_cuts() {
 #[test]
 fn names_of_the_contract_are_typed() {
     check(contract::spelled);
+}
+
+#[test]
+fn documents_and_scripts_name_the_oldest_git() {
+    let oldest = banksman::exec::git::OLDEST;
+    for (path, text) in [
+        ("README.md", format!("git {oldest} or newer")),
+        ("CONTRIBUTING.md", format!("git {oldest},")),
+        ("scripts/test", format!("OLD_GIT='{oldest}.*")),
+    ] {
+        assert!(tree().iter().any(|file| file.path == path && file.text.contains(&text)), "{path}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
@@ -481,6 +483,16 @@ fn a_retry_of_what_is_tried_again_later_is_now() {
 #[test]
 fn the_demo_ends_as_it_promises() {
     let sandbox = Sandbox::empty();
+    // Whoever runs it signs commits, has hooks and ignores files everywhere.
+    let hooks = sandbox.file("hooks/pre-commit", "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755)).unwrap();
+    let hooks = Path::new(&hooks).parent().unwrap().display();
+    let ignored = sandbox.file("ignored", "*.sh\n");
+    let settings = format!(
+        "[commit]\ngpgSign = true\n[gpg]\nprogram = /bin/false\n[core]\nhooksPath = {hooks}\n\
+         excludesFile = {ignored}\n"
+    );
+    fs::write(sandbox.home().join(".gitconfig"), settings).unwrap();
     let folder = sandbox.path().join("demo");
     let demo = sandbox.json(&["demo", "--folder", folder.to_str().unwrap()]);
     let states: Vec<&str> = demo["tasks"]

@@ -107,6 +107,23 @@ pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
     PLACES.iter().flat_map(broken).collect()
 }
 
+/// The only caller of the git program.
+const GIT: &str = "exec/git.rs";
+
+pub(super) fn other_git(file: &SourceFile) -> Vec<Violation> {
+    if !file.path.starts_with("crates/banksman/src/") || file.path.ends_with(GIT) {
+        return Vec::new();
+    }
+    let starts = file.literals.iter().filter(|literal| {
+        let before = &file.code[..literal.offset];
+        let before = before.trim_end_matches('"').trim_end();
+        literal.text == "git" && before.ends_with("Program::new(")
+    });
+    let starts = starts.filter(|literal| !file.is_test_at(literal.offset));
+    let says = format!("only {GIT} calls it, without hooks, signatures and prompts; use `Git`");
+    starts.map(|literal| file.violation(literal.offset, "git", says.clone())).collect()
+}
+
 fn is_in(inside: &str, named: &str) -> bool {
     if named.ends_with('/') { inside.starts_with(named) } else { inside == named }
 }
@@ -183,6 +200,15 @@ fn each_kind_is_found_outside_its_place() {
             "crates/banksman/src/ops/tasks.rs:8: environment",
         ]
     );
+}
+
+#[test]
+fn a_second_caller_of_git_is_found() {
+    let text =
+        "fn a() {\n    Program::new(\n        \"git\", b);\n    Program::new(\"tmux\", b);\n}\n";
+    let of = |inside: &str| found(other_git, &format!("crates/banksman/src/{inside}"), text);
+    assert_eq!(of("exec/site.rs"), ["crates/banksman/src/exec/site.rs:3: git"]);
+    assert_eq!(of(GIT), [""; 0]);
 }
 
 #[test]
