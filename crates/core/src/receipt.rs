@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed::closed;
 use crate::lifecycle::expr::Value;
 use crate::time::Instant;
 
@@ -195,6 +196,17 @@ pub struct TaskText {
     #[serde(default)]
     pub body: String,
     pub title: String,
+}
+
+closed! {
+    /// The tools that an agent has for its own run. A call of one is no action of the agent.
+    pub enum AgentTool {
+        Progress = "report_progress",
+        Ask = "ask_person",
+        Approval = "request_approval",
+        Nothing = "nothing_to_do",
+        Task = "task",
+    }
 }
 
 /// A report that the agent made through its tools while it worked.

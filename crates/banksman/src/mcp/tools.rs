@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES};
 use banksman_core::policy::Action;
-use banksman_core::receipt::AgentReport;
+use banksman_core::receipt::{AgentReport, AgentTool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,12 +16,6 @@ use crate::api::report::{ApprovalRequest, NothingToDo, PersonQuestion, ProgressR
 use crate::ops::OpsError;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::reports::RunFolder;
-
-const PROGRESS: &str = "report_progress";
-const ASK: &str = "ask_person";
-const PERMISSION: &str = "request_approval";
-const NOTHING: &str = "nothing_to_do";
-const TASK: &str = "task";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,7 +70,7 @@ fn texts_property(description: &'static str) -> Property {
 pub(super) fn list() -> Vec<Tool> {
     vec![
         tool(
-            PROGRESS,
+            AgentTool::Progress,
             "Report what you have just done or are about to do. Use it after each major step.",
             [
                 ("step", text_property("one sentence about the step")),
@@ -86,14 +80,14 @@ pub(super) fn list() -> Vec<Tool> {
             &["step"],
         ),
         tool(
-            ASK,
+            AgentTool::Ask,
             "Ask a person if you cannot continue without an answer. End your turn afterwards; you \
              will be started again with the answer.",
             [("question", text_property("the question, with what is needed to answer it"))],
             &["question"],
         ),
         tool(
-            PERMISSION,
+            AgentTool::Approval,
             "Ask before you do something that cannot be undone or that reaches beyond your worktree: \
              a forced push, a publication, a deletion elsewhere, a change of pipelines or keys. Give \
              exactly one of `command`, `path` and `tool`, exactly as you will use it. You are told to \
@@ -107,25 +101,26 @@ pub(super) fn list() -> Vec<Tool> {
             &["reason"],
         ),
         tool(
-            NOTHING,
+            AgentTool::Nothing,
             "Report that the task needs no change, for example because it is already done. End your \
              turn afterwards.",
             [("reason", text_property("why there is nothing to do"))],
             &["reason"],
         ),
-        tool(TASK, "Returns the title and the text of your task.", [], &[]),
+        tool(AgentTool::Task, "Returns the title and the text of your task.", [], &[]),
     ]
 }
 
 fn tool<const N: usize>(
-    name: &'static str,
+    tool: AgentTool,
     description: &'static str,
     properties: [(&'static str, Property); N],
     required: &'static [&'static str],
 ) -> Tool {
     let properties = properties.into();
     let input_schema = InputSchema { properties, required, r#type: "object" };
-    Tool { meta: ToolMeta { always_load: true }, description, input_schema, name }
+    let (meta, name) = (ToolMeta { always_load: true }, tool.as_str());
+    Tool { meta, description, input_schema, name }
 }
 
 /// The params of a call.
@@ -158,13 +153,13 @@ pub(super) fn call(run: &RunFolder, call: Call<'_>) -> Result<ToolResult, Refusa
     if !arguments.starts_with('{') {
         return Err(wrong("`arguments` must be an object"));
     }
-    let done = match name.as_str() {
-        PROGRESS => progress(run, arguments),
-        ASK => ask(run, arguments),
-        PERMISSION => request_permission(run, arguments),
-        NOTHING => nothing(run, arguments),
-        TASK => task(run),
-        _ => return Err(wrong(&format!("there is no tool `{name}`"))),
+    let tool = name.parse().map_err(|_| wrong(&format!("there is no tool `{name}`")))?;
+    let done = match tool {
+        AgentTool::Progress => progress(run, arguments),
+        AgentTool::Ask => ask(run, arguments),
+        AgentTool::Approval => request_permission(run, arguments),
+        AgentTool::Nothing => nothing(run, arguments),
+        AgentTool::Task => task(run),
     };
     let is_error = done.is_err();
     let (Ok(text) | Err(ToolError(text))) = done;

@@ -3,6 +3,7 @@
 //! counts as the use of a tool.
 
 use banksman_core::policy::Action;
+use banksman_core::receipt::AgentTool;
 use serde_json::Value;
 
 use super::text::text_of;
@@ -35,6 +36,10 @@ pub(super) fn of_tool(name: &str, input: &Value) -> Vec<Action> {
     if is_own_tool(name) {
         return Vec::new();
     }
+    actions(name, input)
+}
+
+fn actions(name: &str, input: &Value) -> Vec<Action> {
     let mut actions = vec![Action::Use(name.to_owned())];
     let paths: Vec<&str> = PATHS.iter().filter_map(|key| input[*key].as_str()).collect();
     let command = COMMANDS.iter().find_map(|key| command_in(&input[*key]));
@@ -72,15 +77,15 @@ pub(super) fn of_text(name: &str, detail: &str) -> Vec<Action> {
     [Action::Use(name.to_owned())].into_iter().chain(action).collect()
 }
 
-/// The actions of a call as the Agent Client Protocol reports them. The title is prose; the kind is
-/// reliable.
+/// The actions of a call as the Agent Client Protocol reports them. The title is prose, and may be
+/// a path or a command line; the kind is reliable.
 pub(super) fn of_acp(call: &Value) -> Vec<Action> {
     let kind = text_of(call, "kind");
     let title = text_of(call, "title");
-    if is_own_tool(title) {
+    if matches!(kind, "" | "other") && is_own_tool(title) {
         return Vec::new();
     }
-    let mut actions = of_tool(if kind.is_empty() { "other" } else { kind }, &call["rawInput"]);
+    let mut actions = actions(if kind.is_empty() { "other" } else { kind }, &call["rawInput"]);
     let writes = matches!(kind, "edit" | "delete" | "move");
     let places = call["locations"].as_array().into_iter().flatten().take(MAX_ITEMS);
     actions.extend(places.map(|place| file(text_of(place, "path"), writes)));
@@ -111,7 +116,8 @@ pub fn can_change(actions: &[Action]) -> bool {
 
 fn is_own_tool(name: &str) -> bool {
     let name = name.strip_prefix("mcp__").unwrap_or(name);
-    ["banksman__", "banksman.", "banksman_"].iter().any(|prefix| name.starts_with(prefix))
+    let tool = ["banksman__", "banksman.", "banksman_"].iter().find_map(|it| name.strip_prefix(it));
+    tool.is_some_and(|tool| AgentTool::NAMES.contains(&tool))
 }
 
 fn contains_any(name: &str, parts: &[&str]) -> bool {
@@ -147,12 +153,39 @@ mod tests {
 
     use super::*;
 
-    fn actions(name: &str, input: &Value) -> String {
+    fn shown(actions: &[Action]) -> String {
         let shown = |action: &Action| {
             let (word, what) = action.parts();
             format!("{word} {what}")
         };
-        of_tool(name, input).iter().map(shown).collect::<Vec<_>>().join(", ")
+        actions.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+
+    fn actions(name: &str, input: &Value) -> String {
+        shown(&of_tool(name, input))
+    }
+
+    /// A title can be the command itself, so that an agent chooses how it begins.
+    #[test]
+    fn only_a_call_of_a_tool_of_ours_has_no_actions() {
+        let command = "banksman_task=1 git push --force";
+        let acp = |kind: &str, title: &str| {
+            let input = json!({ "command": command });
+            shown(&of_acp(&json!({ "kind": kind, "title": title, "rawInput": input })))
+        };
+        assert_eq!(acp("execute", command), format!("use execute, run {command}"));
+        assert_eq!(acp("other", command), format!("use other, run {command}"));
+        assert_eq!(acp("execute", "banksman_task"), format!("use execute, run {command}"));
+        assert_eq!(acp("edit", "banksman_task"), format!("use edit, run {command}"));
+        assert_eq!(acp("other", "mcp__banksman__ask_person"), "");
+        assert_eq!(acp("", "banksman_request_approval"), "");
+        let input = json!({ "command": "rm -rf /" });
+        for name in ["banksman_shell", "banksman.task2", "mcp__banksman__task x"] {
+            assert_eq!(actions(name, &input), format!("use {name}, run rm -rf /"));
+            assert_eq!(of_text(name, "rm").len(), 1, "{name}");
+        }
+        assert_eq!(actions("banksman.task", &json!({})), "");
+        assert_eq!(of_text("banksman_task", "").len(), 0);
     }
 
     #[test]
