@@ -27,6 +27,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
 
 pub use agents::{AgentLimits, Agents, BudgetSettings, Verify, WorkerSetup, Worktrees};
+pub use ancestors::KEEPER;
 pub use daily::Daily;
 pub use environment::{EnvVars, Environment, documented, hash_of_token, token_of};
 pub use keys::{KEYS, SettingKey};

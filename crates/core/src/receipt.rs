@@ -4,6 +4,8 @@
 //! The keeper writes it and `failure` classifies it. These are plain data. [`StreamSummary`] is
 //! what the agent claims; [`Evidence`] is what Banksman observed itself.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::closed::closed;
@@ -114,6 +116,25 @@ pub enum EndCause {
     LeaseLost,
     /// The keeper is gone and left no receipt.
     KeeperLost,
+}
+
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Completed => "it ended without a result",
+            Self::NotPrepared { detail, .. }
+            | Self::NotStarted { detail }
+            | Self::OverBudget { detail } => detail,
+            Self::TimedOut => "it took too long",
+            Self::Stalled => "it stalled",
+            Self::Hopeless => "it could not get any further",
+            Self::NotAllowed { request } => request,
+            Self::Loop { summary } => summary,
+            Self::Stopped { by } => return write!(f, "it was stopped: {by}"),
+            Self::LeaseLost => "its lease was lost",
+            Self::KeeperLost => "its keeper was lost",
+        })
+    }
 }
 
 /// Why a worktree could not be set up.

@@ -1,6 +1,6 @@
 //! Runs, their logs and the turns that start them, as JSON.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use banksman_core::failure::FailureClass;
 use banksman_core::ids::RunId;
@@ -8,7 +8,6 @@ use banksman_core::receipt::{AgentReport, Receipt};
 use banksman_core::time::Instant;
 use serde::Serialize;
 
-use super::Sorted;
 use super::changes::Notice;
 use crate::ops::runs::{AgentEvent, AgentUsage, RunLocation, WindowHost};
 use crate::ops::shutdown::{JobId, StoppedJobs};
@@ -21,7 +20,7 @@ documents! {
         branch: Option<&'a str> = location.branch.as_deref(),
         folder: &'a Path = &location.folder,
         keeper_pid: Option<i32> = location.keeper,
-        log: PathBuf = location.folder.join("out.jsonl"),
+        log: &'a Path = &location.log,
         resume: Option<&'a str> = location.resume.as_deref(),
         run: String = location.run.to_string(),
         session: Option<&'a str> = location.session.as_deref(),
@@ -76,8 +75,8 @@ pub struct LogLine<'a> {
 }
 
 impl<'a> LogLine<'a> {
-    pub fn new(run: RunId, at: Option<Instant>, entry: LogEvent<'a>) -> Sorted<Self> {
-        Sorted(Self { entry, at, run: run.to_string() })
+    pub fn new(run: RunId, at: Option<Instant>, entry: LogEvent<'a>) -> Self {
+        Self { entry, at, run: run.to_string() }
     }
 }
 

@@ -71,7 +71,7 @@ fn text(location: &RunLocation) -> String {
         ("run", format!("{}, {state}", location.run)),
         ("worktree", location.worktree.as_ref().map(path).unwrap_or_default()),
         ("branch", location.branch.clone().unwrap_or_default()),
-        ("log", path(&location.folder.join("out.jsonl"))),
+        ("log", path(&location.log)),
         ("keeper", pid(location.keeper)),
         ("agent", pid(location.agent)),
         ("session", location.session.clone().unwrap_or_default()),

@@ -64,9 +64,9 @@ pub(super) fn run(context: &Context, args: &InitArgs) -> Result<Exit> {
     )?;
     // The project's own policy and prompts may be invalid; suggest to check them before an agent
     // uses them.
-    let produces = |name: &str| root.join(config::FOLDER).join(name).exists();
+    let has_own = |name: &str| root.join(config::FOLDER).join(name).exists();
     let own = [("policy.yaml", "policy lint"), ("prompts", "prompts lint")];
-    let own = own.into_iter().filter(|(file, _)| produces(file)).map(|(_, command)| command);
+    let own = own.into_iter().filter(|(file, _)| has_own(file)).map(|(_, command)| command);
     let next: Vec<&str> = own.chain(["add 'TITLE'", "list", "help"]).collect();
     Ok(context.out.next(&next))
 }

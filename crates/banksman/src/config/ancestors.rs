@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 3;
 const COMMAND_LINE_BYTES: u64 = 16 * 1024;
 /// The hidden command of a keeper. Its one argument is the folder of its job, which is named after
 /// the job.
-const KEEPER: &str = "keeper";
+pub const KEEPER: &str = "keeper";
 /// What Linux appends to the path of an executable that was replaced, as by an update.
 const REPLACED: &[u8] = b" (deleted)";
 /// The name of a run whose name cannot be read.

@@ -5,7 +5,6 @@ use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Span;
 
-use super::collect::end_in_words;
 use super::event::report;
 use super::job::{JobSpecs, SpecError, has_other_job};
 use super::manual::done_elsewhere;
@@ -43,7 +42,7 @@ impl EffectHandler for Activities<'_> {
                 if is_uncollected(self.site, job)? {
                     return Ok(EffectResult::Later(turn.now.plus(AT_WORK)));
                 }
-                end_in_words(&receipt.ended)
+                receipt.ended.to_string()
             }
             JobStatus::Running | JobStatus::Lost | JobStatus::Ended(_) => {
                 return Ok(EffectResult::Later(turn.now.plus(AT_WORK)));

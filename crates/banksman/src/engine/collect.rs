@@ -188,7 +188,7 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
             let found = receipt.evidence.as_ref().filter(|_| receipt.ended == EndCause::Completed);
             let checked = found.map(|found| failure::check(found, receipt.opinion.as_ref()));
             Some(checked.map_or_else(
-                || (Outcome::Exhausted, end_in_words(&receipt.ended)),
+                || (Outcome::Exhausted, receipt.ended.to_string()),
                 |checked| (checked.outcome, checked.detail),
             ))
         }
@@ -207,7 +207,7 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
             Some(MergeReport::MovedOn { branch }) => {
                 (Outcome::Rejected, format!("`{branch}` is not what was reviewed any more"))
             }
-            None => (Outcome::Exhausted, end_in_words(&receipt.ended)),
+            None => (Outcome::Exhausted, receipt.ended.to_string()),
         }),
         Activity::Agent
         | Activity::Panel
@@ -224,23 +224,6 @@ fn some_of(paths: &[String]) -> String {
     match rest.len() {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
-    }
-}
-
-/// Why a job ended, in words.
-pub(super) fn end_in_words(ended: &EndCause) -> String {
-    match ended {
-        EndCause::Completed => "it ended without a result".to_owned(),
-        EndCause::NotPrepared { detail, .. } | EndCause::NotStarted { detail } => detail.clone(),
-        EndCause::TimedOut => "it took too long".to_owned(),
-        EndCause::Stalled => "it stalled".to_owned(),
-        EndCause::OverBudget { detail } => detail.clone(),
-        EndCause::Hopeless => "it could not get any further".to_owned(),
-        EndCause::NotAllowed { request } => request.clone(),
-        EndCause::Loop { summary } => summary.clone(),
-        EndCause::Stopped { by } => format!("it was stopped: {by}"),
-        EndCause::LeaseLost => "its lease was lost".to_owned(),
-        EndCause::KeeperLost => "its keeper was lost".to_owned(),
     }
 }
 

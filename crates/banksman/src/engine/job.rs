@@ -337,7 +337,7 @@ impl<'a> JobSpecs<'a> {
             repo: project.path.clone(),
             worktree,
             branch: branch_of(stored, &project.agents)?,
-            produces: self.assignments.produces(stored, assignment, &project.agents)?,
+            merges_in: self.assignments.produces(stored, assignment, &project.agents)?,
             retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),
             remote: project.remote.clone(),

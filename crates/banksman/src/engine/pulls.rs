@@ -12,7 +12,6 @@ use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};
 
 use super::assignment::branch_of;
-use super::collect::end_in_words;
 use super::job::JobSpecs;
 use super::project::Settings;
 use super::signals::{agent, apply_signal, signal_notice};
@@ -90,7 +89,7 @@ impl<'a> PullRequests<'a> {
             None => {
                 let text = format!(
                     "no pull request for {id} can be looked for: {}",
-                    end_in_words(&receipt.ended)
+                    receipt.ended.to_string()
                 );
                 let mark = format!("{task}#{stay}-unseen");
                 self.store.notice(signal_notice(task, text.clone(), &mark), now)?;

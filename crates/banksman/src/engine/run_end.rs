@@ -16,7 +16,7 @@ use banksman_core::quota;
 use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};
 
-use super::collect::{end_in_words, receipt_without_keeper};
+use super::collect::receipt_without_keeper;
 use super::job::expects;
 use super::panel::reviews::summary_line;
 use super::planning::{is_planning, is_spike, planned};
@@ -324,7 +324,7 @@ fn not_started(run: RunId, ended: &EndCause) -> Option<NewNotice> {
 
 /// The end of a run whose task no longer waits for it.
 fn stale_end(ended: &EndCause) -> String {
-    if *ended == EndCause::Completed { "stale".to_owned() } else { end_in_words(ended) }
+    if *ended == EndCause::Completed { "stale".to_owned() } else { ended.to_string() }
 }
 
 #[cfg(test)]

@@ -112,8 +112,8 @@ pub struct Workspace {
     /// The folder for spare and removed worktrees.
     pub spare: PathBuf,
     /// Branches to merge into the task's own before it begins.
-    #[serde(default, alias = "brings")]
-    pub produces: Vec<String>,
+    #[serde(default, alias = "produces", alias = "brings")]
+    pub merges_in: Vec<String>,
     /// Globs of feedback on earlier attempts, from the root of the mailbox. Matching files are
     /// copied to the same place in the worktree.
     #[serde(default)]

@@ -38,7 +38,7 @@ use banksman_core::receipt::{EndCause, Receipt};
 use rustix::process::{getpid, setsid};
 
 pub use super::files::FileError;
-pub use folder::{JobFolder, KeeperStart, StopRequest};
+pub use folder::{ERR_FILE, JobFolder, KeeperStart, OUT_FILE, REPORTS_FILE, StopRequest};
 pub use lines::Lines;
 pub use status::{KeeperStatus, Stage};
 
@@ -51,9 +51,9 @@ use status::KeeperStatusWriter;
 use wake::Wake;
 
 /// In the environment of everything that a job starts: the job's name and a random number.
-pub const MARKER: &str = "BANKSMAN_RUN";
+pub const MARKER: &str = EnvVars::RUN;
 /// The hidden subcommand.
-pub const COMMAND: &str = "keeper";
+pub const COMMAND: &str = crate::config::KEEPER;
 
 /// The keeper retries to write a receipt for a minute: the disk may be full, and the work must not
 /// be lost.
@@ -85,7 +85,7 @@ enum KeeperError {
     #[error("a keeper must be started by banksman, with the lock of its folder as standard input")]
     NoLock,
     #[error("the folder has no job spec (`job.json`)")]
-    NoPlan,
+    NoSpec,
     #[error("failed to {action}")]
     SetUp {
         action: &'static str,
@@ -107,9 +107,9 @@ fn run_job(folder: &Path) -> Result<(), KeeperError> {
         // Another keeper started this job and died. Processes that it started may still run.
         return Ok(());
     }
-    let mut plan = match folder.spec() {
-        Ok(Some(plan)) => plan,
-        Ok(None) => return Err(KeeperError::NoPlan),
+    let mut spec = match folder.spec() {
+        Ok(Some(spec)) => spec,
+        Ok(None) => return Err(KeeperError::NoSpec),
         // A retry would fail in the same way, so the job ends here.
         Err(error) => {
             folder.write_receipt(&invalid_spec_receipt(&folder, &error))?;
@@ -118,12 +118,12 @@ fn run_job(folder: &Path) -> Result<(), KeeperError> {
     };
     // The variables that the spec names come from our own environment; the values in the spec
     // override them.
-    let mut env = Environment::passed(&plan.pass);
+    let mut env = Environment::passed(&spec.pass);
     let own = folder.path().to_string_lossy().into_owned();
     env.insert(EnvVars::RUN_FOLDER.to_owned(), own);
-    env.append(&mut plan.env);
-    plan.env = env;
-    let mut keeper = Keeper::begin(folder, plan)?;
+    env.append(&mut spec.env);
+    spec.env = env;
+    let mut keeper = Keeper::begin(folder, spec)?;
     keeper.work();
     keeper.close()
 }
@@ -149,7 +149,7 @@ fn holds_lock(folder: &JobFolder) -> bool {
 
 struct Keeper {
     folder: JobFolder,
-    plan: Rc<JobSpec>,
+    spec: Rc<JobSpec>,
     /// The value of [`MARKER`].
     marker: String,
     receipt: Receipt,
@@ -171,13 +171,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn begin(folder: JobFolder, plan: JobSpec) -> Result<Self, KeeperError> {
+    fn begin(folder: JobFolder, spec: JobSpec) -> Result<Self, KeeperError> {
         // This fails only for a process group leader: a person started this keeper in a terminal.
         log_error(setsid().map(drop), "start a new session");
         become_reaper();
         let wake =
             Wake::install().map_err(|source| setup_error("install signal handlers", source))?;
-        let marker = format!("{}:{:016x}", plan.job, clock::nonce());
+        let marker = format!("{}:{:016x}", spec.job, clock::nonce());
         let cgroup = Cgroup::planned(&format!("banksman-{}", marker.replace(':', "-")));
         let pid = getpid().as_raw_pid();
         let started_at = clock::now();
@@ -190,12 +190,12 @@ impl Keeper {
         })?;
         let cgroup = cgroup.and_then(Cgroup::enter);
         let now = clock::monotonic();
-        let lease = plan.lease.as_ref().map(|config| LeaseRenewal::new(config, &plan.limits, now));
+        let lease = spec.lease.as_ref().map(|config| LeaseRenewal::new(config, &spec.limits, now));
         Ok(Self {
-            wall: Some(now + millis(plan.limits.wall_ms)),
-            receipt: Receipt::new(&plan.job, started_at, EndCause::Completed),
+            wall: Some(now + millis(spec.limits.wall_ms)),
+            receipt: Receipt::new(&spec.job, started_at, EndCause::Completed),
             folder,
-            plan: Rc::new(plan),
+            spec: Rc::new(spec),
             marker,
             wake,
             lease,

@@ -31,7 +31,7 @@ pub(super) use signals::StepSignal;
 pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult};
 
 const FOLDER: &str = ".workflow";
-const SPECS: &str = ".workflow/specs";
+pub const SPECS: &str = ".workflow/specs";
 const SIGNALS: &str = ".workflow/signals";
 const TAKEN: &str = ".workflow/signals/taken";
 const FEEDBACK: &str = ".workflow/retry-context";

@@ -45,14 +45,14 @@ pub enum SiteError {
 pub trait Site {
     /// Writes the job spec and starts the keeper. Does nothing for a job that runs or has ended, so
     /// it can be repeated after a crash.
-    fn begin(&self, plan: &JobSpec) -> Result<(), SiteError> {
-        self.begin_if(plan, &mut || true)
+    fn begin(&self, spec: &JobSpec) -> Result<(), SiteError> {
+        self.begin_if(spec, &mut || true)
     }
     /// Does the same if `may_begin` returns true. `may_begin` is called with the job locked: no
     /// other process can start the job meanwhile.
     fn begin_if(
         &self,
-        plan: &JobSpec,
+        spec: &JobSpec,
         may_begin: &mut dyn FnMut() -> bool,
     ) -> Result<(), SiteError>;
     fn look(&self, job: JobId) -> Result<JobStatus, SiteError>;

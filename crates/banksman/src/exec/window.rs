@@ -50,26 +50,26 @@ pub fn environment() -> BTreeMap<String, String> {
 /// Opens a named window that runs the command; it does not take the focus and stays after the
 /// command has ended.
 pub fn open(
-    screen: WindowHost,
+    host: WindowHost,
     runner: &mut dyn Runner,
     name: &str,
     command: &[String],
     folder: &Path,
 ) -> Result<(), RunError> {
-    let args = arguments(screen, name, command, folder);
-    let program = Program::new(screen.as_str(), args, folder, runner.env());
+    let args = arguments(host, name, command, folder);
+    let program = Program::new(host.as_str(), args, folder, runner.env());
     let output = runner.run(&program)?;
     if output.ok() {
         return Ok(());
     }
     let message = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    let what = format!("opening a {} window", screen.as_str());
+    let what = format!("opening a {} window", host.as_str());
     Err(RunError::failed(what, message.trim()))
 }
 
-fn arguments(screen: WindowHost, name: &str, command: &[String], folder: &Path) -> Vec<String> {
+fn arguments(host: WindowHost, name: &str, command: &[String], folder: &Path) -> Vec<String> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    match screen {
+    match host {
         WindowHost::Tmux => {
             // tmux would read a dot or a colon as part of a target.
             let name = name.replace(['.', ':'], "-");

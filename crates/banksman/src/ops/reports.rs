@@ -6,37 +6,26 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use banksman_core::ids::RunId;
-use banksman_core::limits::{BODY_BYTES, REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE, TITLE_BYTES};
-use banksman_core::policy::{Action, PolicyGuard};
+use banksman_core::limits::{REPORTS, REPORTS_BYTES, REPORTS_KEPT_FREE};
+use banksman_core::policy::Action;
 use banksman_core::receipt::{AgentReport, TaskText};
-use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::OpsError;
 use super::principal::{Operation, Principal, RunCaller};
 use crate::config::EnvVars;
-use crate::exec::files::if_exists;
-use crate::exec::keeper::{FileError, JobFolder};
-
-/// One [`AgentReport`] per line.
-const REPORTS_FILE: &str = "reports.jsonl";
-/// The run's task, written next to the job spec.
-const TASK_FILE: &str = "task.json";
-/// JSON needs at most six bytes for a byte of text.
-const TASK_BYTES: u64 = 6 * (BODY_BYTES + TITLE_BYTES) as u64 + 1024;
-
-/// The policy that applies to the run.
-const GUARD_FILE: &str = "guard.json";
-/// The largest policy file, with a reason for each rule.
-const GUARD_BYTES: u64 = 4 * 1024 * 1024;
+use crate::exec::job::{AgentWork, JobSpec};
+use crate::exec::keeper::{FileError, JobFolder, REPORTS_FILE};
 
 /// The folder of a run, and its caller.
 #[derive(Debug)]
 pub struct RunFolder {
-    folder: PathBuf,
+    folder: JobFolder,
+    /// Has the run's task and its policy.
+    spec: Option<JobSpec>,
     run: RunId,
     caller: Principal,
 }
@@ -60,12 +49,13 @@ impl RunFolder {
         if name.is_some_and(|name| name != own_name) {
             return Err(refuse("the folder of another run"));
         }
-        let spec = JobFolder::new(folder.clone()).spec()?;
+        let folder = JobFolder::new(folder.clone());
+        let spec = folder.spec()?;
         let token = spec.as_ref().and_then(|spec| spec.env.get(EnvVars::TOKEN));
         let is_proven = token.is_some_and(|token| Some(&*Sha256::digest(token)) == token_hash);
         let own = is_proven.then_some(run);
         let caller = Principal::Run(RunCaller { own, ..RunCaller::unproven(Some(&own_name)) });
-        Ok(Self { run, caller, folder })
+        Ok(Self { run, caller, folder, spec })
     }
 
     fn may(&self, operation: Operation) -> Result<(), OpsError> {
@@ -89,7 +79,8 @@ impl RunFolder {
             }
             Ok(has_room)
         };
-        if self.with_file("write", REPORTS_FILE, append)? {
+        let path = self.folder.file(REPORTS_FILE);
+        if append(&path).map_err(|source| FileError { action: "write", path, source })? {
             return Ok(());
         }
         let message = "this run has reached its limit of reports; continue without reporting";
@@ -103,39 +94,22 @@ impl RunFolder {
         words: &str,
     ) -> Result<Option<String>, OpsError> {
         self.may(Operation::AskPermission)?;
-        // A run may have no policy.
-        let guard: Option<PolicyGuard> = self.read(GUARD_FILE, GUARD_BYTES)?;
-        let request = guard.and_then(|guard| guard.stops(std::slice::from_ref(action)));
-        let Some(request) = request else { return Ok(None) };
+        let Some(guard) = self.work().and_then(|work| work.ask.guard.as_deref()) else {
+            return Err(OpsError::input("the run has no policy", "ask a person instead"));
+        };
+        let Some(request) = guard.stops(std::slice::from_ref(action)) else { return Ok(None) };
         let question = request.with_words(words).to_string();
         self.append(&AgentReport::NeedsPerson { question: question.clone() })?;
         Ok(Some(question))
     }
 
-    /// None if the run has no such file: then the prompt says everything.
-    pub fn task(&self) -> Result<Option<TaskText>, OpsError> {
+    pub fn task(&self) -> Result<Option<&TaskText>, OpsError> {
         self.may(Operation::ReadTask)?;
-        self.read(TASK_FILE, TASK_BYTES)
+        Ok(self.work().map(|work| &work.about))
     }
 
-    /// None if there is no such file.
-    fn read<T: DeserializeOwned>(&self, name: &str, at_most: u64) -> Result<Option<T>, OpsError> {
-        self.with_file("read", name, |path| {
-            let Some(file) = if_exists(File::open(path))? else { return Ok(None) };
-            let mut text = Vec::new();
-            file.take(at_most).read_to_end(&mut text)?;
-            serde_json::from_slice(&text).map(Some).map_err(io::Error::from)
-        })
-    }
-
-    fn with_file<T>(
-        &self,
-        action: &'static str,
-        name: &str,
-        job: impl FnOnce(&Path) -> io::Result<T>,
-    ) -> Result<T, OpsError> {
-        let path = self.folder.join(name);
-        job(&path).map_err(|source| FileError { action, path, source }.into())
+    fn work(&self) -> Option<&AgentWork> {
+        self.spec.as_ref().and_then(JobSpec::agent)
     }
 }
 

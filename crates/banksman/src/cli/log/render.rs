@@ -159,7 +159,8 @@ impl LogFormat {
         let detail = judged.detail.as_deref().filter(|detail| detail.trim() != answer.trim());
         fact("because", &indented(detail.unwrap_or_default()));
         if let Some(receipt) = receipt {
-            let how = ended(&receipt.ended);
+            let is_early = receipt.ended != EndCause::Completed;
+            let how = is_early.then(|| receipt.ended.to_string()).unwrap_or_default();
             // The judgement may already say the same.
             if detail.is_none_or(|detail| !how.ends_with(detail)) {
                 fact("ended", &sanitize(&how));
@@ -202,25 +203,6 @@ impl LogFormat {
 /// Another's text, with its lines aligned.
 fn indented(text: &str) -> String {
     sanitize_lines(text.trim()).replace('\n', "\n         ")
-}
-
-fn ended(ended: &EndCause) -> String {
-    match ended {
-        EndCause::Completed => String::new(),
-        EndCause::NotPrepared { detail, .. } => {
-            format!("the worktree could not be prepared: {detail}")
-        }
-        EndCause::NotStarted { detail } => format!("the agent could not be started: {detail}"),
-        EndCause::TimedOut => "it took too long".to_owned(),
-        EndCause::Stalled => "it stalled".to_owned(),
-        EndCause::OverBudget { detail } => format!("over budget: {detail}"),
-        EndCause::Hopeless => "it could not get any further".to_owned(),
-        EndCause::NotAllowed { request } => request.clone(),
-        EndCause::Loop { summary } => summary.clone(),
-        EndCause::Stopped { by } => format!("it was stopped: {by}"),
-        EndCause::LeaseLost => "its lease was lost".to_owned(),
-        EndCause::KeeperLost => "its keeper was lost".to_owned(),
-    }
 }
 
 fn work(found: &Evidence) -> String {

@@ -109,8 +109,8 @@ impl Keeper {
             })?;
         }
         let mut env = Environment::passed(&turn.setup.pass);
-        env.extend(self.plan.env.clone());
-        for (name, value) in turn.setup.env.iter().chain(&launch.env) {
+        env.extend(self.spec.env.clone());
+        for (name, value) in &launch.env {
             env.insert(name.clone(), fill_folder(value));
         }
         env.insert(MARKER.to_owned(), self.marker.clone());

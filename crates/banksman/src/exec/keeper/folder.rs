@@ -17,6 +17,11 @@ use super::super::files::{self, AtPath, FileError, fault, sync_folder};
 use super::super::job::JobSpec;
 use super::status::KeeperStatus;
 
+/// The agent's standard output and standard error, and its reports: one [`AgentReport`] per line.
+pub const OUT_FILE: &str = "out.jsonl";
+pub const ERR_FILE: &str = "err.log";
+pub const REPORTS_FILE: &str = "reports.jsonl";
+
 /// The largest file of a job: a receipt with the ends of all its logs is much smaller.
 const JSON_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -60,8 +65,8 @@ impl JobFolder {
         self.0.join("keeper.log")
     }
 
-    fn reports_path(&self) -> PathBuf {
-        self.0.join("reports.jsonl")
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
     /// The working folder of a job without a repository, apart from the job's own files.
@@ -136,12 +141,12 @@ impl JobFolder {
 
     pub fn reports_bytes(&self) -> u64 {
         // A missing file means no reports.
-        fs::metadata(self.reports_path()).map_or(0, |meta| meta.len())
+        fs::metadata(self.file(REPORTS_FILE)).map_or(0, |meta| meta.len())
     }
 
     /// The agent's reports. Unknown lines are skipped: the agent can write to this file itself.
     pub fn reports(&self) -> Vec<AgentReport> {
-        let text = files::read_plain(&self.reports_path(), REPORTS_BYTES).unwrap_or_default();
+        let text = files::read_plain(&self.file(REPORTS_FILE), REPORTS_BYTES).unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok()).take(REPORTS).collect()
     }

@@ -12,7 +12,7 @@ use crate::clock;
 
 impl Runner for Keeper {
     fn env(&self) -> &BTreeMap<String, String> {
-        &self.plan.env
+        &self.spec.env
     }
 
     fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {

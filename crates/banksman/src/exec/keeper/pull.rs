@@ -38,7 +38,7 @@ impl Keeper {
     ) -> Result<ObservedSignal, RunError> {
         let branch = place.map_or("", |workspace| &workspace.branch);
         let reading = self.receipt.reading.as_ref();
-        let named = pr_link(reading.map_or("", |reading| &reading.text), &self.plan.task, branch);
+        let named = pr_link(reading.map_or("", |reading| &reading.text), &self.spec.task, branch);
         let detail = format!("of a pull request for `{branch}`");
         let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
         let Some(workspace) = place else { return Ok(seen(false, None)) };
@@ -122,7 +122,7 @@ impl Keeper {
 
     /// The evidence's head is that of the pull request.
     fn look_once(&mut self, workspace: &Workspace) -> Result<Evidence, RunError> {
-        let Workspace { repo, remote, base, branch, produces, .. } = workspace;
+        let Workspace { repo, remote, base, branch, merges_in, .. } = workspace;
         let detail = format!("of a pull request for `{branch}`");
         let none = ObservedSignal { found: false, detail, note: None, failed: false };
         let unseen = Evidence { signal: Some(none.clone()), ..Evidence::default() };
@@ -130,7 +130,7 @@ impl Keeper {
         let mut git = Git::at(self, repo);
         let local = |name: &String| format!("refs/heads/{name}");
         let Some(head) = git.commit_of(&local(branch))? else { return Ok(unseen) };
-        let mut others: Vec<String> = produces.iter().map(local).collect();
+        let mut others: Vec<String> = merges_in.iter().map(local).collect();
         others.extend([local(base), format!("refs/remotes/{remote}/{base}")]);
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         let others = git.refs(&others)?;

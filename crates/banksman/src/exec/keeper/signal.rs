@@ -49,7 +49,7 @@ impl Keeper {
         checks: &Verification,
         folder: &Path,
     ) -> Result<(), EndCause> {
-        let (Some(workspace), Some(root)) = (&self.plan.workspace, &checks.mailbox) else {
+        let (Some(workspace), Some(root)) = (&self.spec.workspace, &checks.mailbox) else {
             return Ok(());
         };
         for note in mailbox::copy_feedback(root, folder, &workspace.retry) {
@@ -115,7 +115,7 @@ impl Keeper {
 
     fn keep_signal_copy(&self, checks: &Verification, path: &str, text: &[u8]) {
         let Some(root) = &checks.mailbox else { return };
-        let kept = mailbox::keep_copy(root, path, &self.plan.job, text);
+        let kept = mailbox::keep_copy(root, path, &self.spec.job, text);
         log_error(kept, &format!("keep a copy of `{path}`"));
     }
 

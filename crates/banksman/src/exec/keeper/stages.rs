@@ -12,7 +12,6 @@ use banksman_core::receipt::{
     EndCause, Evidence, FaultKind, MergeReport, PrepareFault, Receipt, StreamSummary, Terminal,
     Usage,
 };
-use serde::Serialize;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
@@ -23,6 +22,7 @@ use super::super::worktree::environment;
 use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::agent_turn::{AgentTurn, Logs};
+use super::folder::{ERR_FILE, OUT_FILE};
 use super::lease::{LeaseRenewal, millis};
 use super::status::Stage;
 use super::watch::POLL_INTERVAL;
@@ -30,10 +30,6 @@ use crate::clock;
 
 /// The shape of the evaluator's answer.
 const OPINION_SCHEMA: &str = include_str!("../../../prompts/evaluator.schema.json");
-/// What the agent's tools know about its task.
-const TASK_FILE: &str = "task.json";
-/// What the agent's tools know about the policy, to answer what needs no permission.
-const GUARD_FILE: &str = "guard.json";
 /// The evaluator's input: about 4,000 tokens, so that it stays below 5,000 with its instructions.
 const EVALUATOR_BYTES: usize = 14 * 1024;
 /// The most that the fences around untrusted texts take of it.
@@ -47,9 +43,9 @@ const OBJECTION_BYTES: usize = 300;
 impl Keeper {
     /// Does what the spec asks for. The receipt records everything that happens.
     pub(super) fn work(&mut self) {
-        let plan = Rc::clone(&self.plan);
-        let place = plan.workspace.as_ref();
-        let done = match &plan.work {
+        let spec = Rc::clone(&self.spec);
+        let place = spec.workspace.as_ref();
+        let done = match &spec.work {
             JobWork::Agent(work) => self.agent_work(place, work),
             JobWork::Check { checks, message, judge } => self
                 .check_work(place, checks, message.as_deref())
@@ -79,10 +75,6 @@ impl Keeper {
     fn agent_work(&mut self, place: Option<&Workspace>, work: &AgentWork) -> Result<(), EndCause> {
         check_schema(&work.ask)?;
         let (folder, prepared) = self.prepare(place)?;
-        self.write_json(TASK_FILE, &work.about)?;
-        if let Some(guard) = &work.ask.guard {
-            self.write_json(GUARD_FILE, guard)?;
-        }
         self.clear_mailbox(&work.checks, &folder)?;
         self.status_file.status.stage = Stage::Agent;
         let ended = self.run_turns(work, &folder);
@@ -101,13 +93,6 @@ impl Keeper {
             }
             Some(_) | None => Ok(()),
         }
-    }
-
-    /// Writes a file for the agent's tools.
-    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), EndCause> {
-        let text = serde_json::to_string(value).expect("our own types have string keys");
-        let written = self.folder.write_file(name, &text);
-        written.map_err(|error| environment(format!("{error}: {}", error.source)))
     }
 
     /// Gathers evidence. After an unsuccessful run it neither commits nor checks.
@@ -182,7 +167,7 @@ impl Keeper {
         self.confirm_lease()?;
         let workspace = place.ok_or_else(no_worktree)?;
         // A branch that collects others is built first.
-        if !workspace.produces.is_empty() {
+        if !workspace.merges_in.is_empty() {
             match self.prepare(place) {
                 Ok(_) => {}
                 Err(EndCause::NotPrepared { detail, class: PrepareFault::Diverged }) => {
@@ -259,9 +244,9 @@ impl Keeper {
     /// Runs the agent's turns: the first, one more if it stalled, and one more if its answer
     /// violates the schema.
     fn run_turns(&mut self, work: &AgentWork, folder: &Path) -> Result<(), EndCause> {
-        let plan = Rc::clone(&self.plan);
-        let bytes = plan.limits.output_bytes;
-        let mut logs = Logs::new(self.folder.path(), "out.jsonl", "err.log", bytes);
+        let spec = Rc::clone(&self.spec);
+        let bytes = spec.limits.output_bytes;
+        let mut logs = Logs::new(self.folder.path(), OUT_FILE, ERR_FILE, bytes);
         let mut ask = work.ask.clone();
         let mut was_corrected = false;
         loop {
@@ -272,7 +257,7 @@ impl Keeper {
                 before: work.before.plus(spent),
                 spent,
                 folder,
-                limits: &plan.limits,
+                limits: &spec.limits,
                 deadline: self.wall.unwrap_or_else(clock::monotonic),
             };
             let (outcome, reading) =
@@ -326,7 +311,7 @@ impl Keeper {
 
     fn ask_evaluator(&mut self, evaluator: &Evaluator, facts: &str) -> Option<StreamSummary> {
         let folder = self.work_folder().ok()?;
-        let bytes = self.plan.limits.output_bytes;
+        let bytes = self.spec.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), "evaluator.jsonl", "evaluator.err.log", bytes);
         let ask = AgentRequest {
             prompt: evaluator.prompt.replace("{evidence}", facts),
@@ -337,7 +322,7 @@ impl Keeper {
             idle_ms: evaluator.timeout_ms,
             tokens: None,
             cost_micros: None,
-            ..self.plan.limits.clone()
+            ..self.spec.limits.clone()
         };
         let turn = AgentTurn {
             setup: &evaluator.setup,
@@ -357,8 +342,8 @@ impl Keeper {
     fn is_inconclusive(&self, work: &AgentWork) -> bool {
         let asked = RunExpectation {
             expects: work.expects,
-            task: &self.plan.task,
-            branch: self.plan.workspace.as_ref().map_or("", |workspace| &workspace.branch),
+            task: &self.spec.task,
+            branch: self.spec.workspace.as_ref().map_or("", |workspace| &workspace.branch),
             schema_given: work.ask.schema.is_some(),
         };
         failure::is_ambiguous(&self.receipt, &asked)

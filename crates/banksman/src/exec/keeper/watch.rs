@@ -157,7 +157,7 @@ impl Keeper {
                 }
                 let Some(reason) = reason else { return Phase::Working };
                 child_exit.reason = Some(reason);
-                self.terminate_all(child_exit, child, now, millis(self.plan.limits.grace_ms))
+                self.terminate_all(child_exit, child, now, millis(self.spec.limits.grace_ms))
             }
             Phase::Terminating { kill_at, check_at } => {
                 if now >= kill_at || self.lease_is_lost() {
@@ -199,7 +199,7 @@ impl Keeper {
         if job_processes.is_empty() {
             return finish_output(child, now);
         }
-        let grace = millis(self.plan.limits.grace_ms).min(LEFT_OVER_GRACE);
+        let grace = millis(self.spec.limits.grace_ms).min(LEFT_OVER_GRACE);
         self.terminate_all(child_exit, child, now, grace)
     }
 
@@ -345,8 +345,8 @@ impl Keeper {
         let until = due.into_iter().flatten().min().unwrap_or(until);
         let timeout = until.saturating_duration_since(clock::monotonic());
         let timeout = Timespec::try_from(timeout).expect("a tick fits");
-        let renewal_pid = self.lease.as_ref().and_then(LeaseRenewal::readable);
-        let readable = child.into_iter().chain(renewal_pid).flat_map(Child::readable);
+        let renewal = self.lease.as_ref().and_then(LeaseRenewal::readable);
+        let readable = child.into_iter().chain(renewal).flat_map(Child::readable);
         let mut fds: Vec<PollFd<'_>> =
             readable.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         fds.extend(child.and_then(Child::writable).map(|p| PollFd::new(p, PollFlags::OUT)));

@@ -195,10 +195,10 @@ impl LocalSite {
 impl Site for LocalSite {
     fn begin_if(
         &self,
-        plan: &JobSpec,
+        spec: &JobSpec,
         may_begin: &mut dyn FnMut() -> bool,
     ) -> Result<(), SiteError> {
-        let job: JobId = plan.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
+        let job: JobId = spec.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
             job: error.text.clone(),
             source: io::Error::new(io::ErrorKind::InvalidInput, error),
         })?;
@@ -220,7 +220,7 @@ impl Site for LocalSite {
         if !may_begin() {
             return Ok(());
         }
-        folder.write_spec(plan)?;
+        folder.write_spec(spec)?;
         self.start_keeper(job, &folder, lock)
     }
 

@@ -24,7 +24,7 @@ impl WorktreeJob<'_> {
         (mut base, mut head): (String, String),
     ) -> Result<(String, String), EndCause> {
         let workspace = self.workspace;
-        let count = workspace.produces.len();
+        let count = workspace.merges_in.len();
         if count == 0 {
             return Ok((base, head));
         }
@@ -33,7 +33,7 @@ impl WorktreeJob<'_> {
             return Err(environment(detail));
         }
         let mut tips = Vec::new();
-        for branch in workspace.produces.iter().filter(|branch| **branch != workspace.branch) {
+        for branch in workspace.merges_in.iter().filter(|branch| **branch != workspace.branch) {
             match tip_of(&mut self.repo_git(), workspace, branch)? {
                 Some(tip) => tips.push((branch.as_str(), tip)),
                 None => self.notes.push(format!("there is no branch `{branch}` to merge")),

@@ -63,11 +63,11 @@ pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed,
 
 /// Commits reachable from these are not lost with the worktree.
 fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>, RunError> {
-    let Workspace { base, remote, produces, .. } = workspace;
+    let Workspace { base, remote, merges_in, .. } = workspace;
     let of_remote = remote.iter().map(|remote| format!("refs/remotes/{remote}/{base}"));
     let of_base: Vec<String> = of_remote.chain([format!("refs/heads/{base}")]).collect();
     // The branches that were merged in keep their own commits.
-    let merged = produces.iter().map(|branch| format!("refs/heads/{branch}")).collect();
+    let merged = merges_in.iter().map(|branch| format!("refs/heads/{branch}")).collect();
     let mut safe = Vec::new();
     for names in [of_base, merged] {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

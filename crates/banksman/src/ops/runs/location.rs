@@ -7,6 +7,7 @@ use banksman_core::ids::RunId;
 use crate::config::Agents;
 use crate::exec::agent::AgentSetup;
 use crate::exec::job::JobSpec;
+use crate::exec::keeper::OUT_FILE;
 use crate::exec::process::quoted;
 use crate::ops::OpsError;
 use crate::ops::Session;
@@ -16,6 +17,8 @@ use crate::ops::Session;
 pub struct RunLocation {
     pub run: RunId,
     pub folder: PathBuf,
+    /// What the agent writes to standard output.
+    pub log: PathBuf,
     pub worktree: Option<PathBuf>,
     pub branch: Option<String>,
     /// The processes, while they run.
@@ -42,6 +45,7 @@ impl RunLocation {
         let resume = session.as_deref().and_then(|session| resume(&work?.setup, session));
         Ok(Self {
             run,
+            log: folder.file(OUT_FILE),
             worktree: workspace.map(|workspace| workspace.worktree.clone()),
             branch: workspace.map(|workspace| workspace.branch.clone()),
             folder: folder.path().to_owned(),

@@ -12,15 +12,10 @@ use super::tail::{Piece, Tail};
 use crate::config::Agents;
 use crate::exec::agent::{AgentEvent, StreamReader, reader};
 use crate::exec::job::JobSpec;
-use crate::exec::keeper::{JobFolder, Lines};
+use crate::exec::keeper::{ERR_FILE, JobFolder, Lines, OUT_FILE, REPORTS_FILE};
 use crate::ops::OpsError;
 use crate::ops::Session;
 use crate::store::runs::PastRun;
-
-/// Files in a run's folder; the keeper writes them.
-const OUT: &str = "out.jsonl";
-const ERR: &str = "err.log";
-const REPORTS: &str = "reports.jsonl";
 
 /// What to read of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +88,7 @@ pub fn read<E: From<OpsError>>(
     log.read_new(folder.path())?;
     log.finish()?;
     log.end(&folder, &past)?;
-    let has_errors = fs::metadata(folder.path().join(ERR)).is_ok_and(|file| file.len() > 0);
+    let has_errors = fs::metadata(folder.file(ERR_FILE)).is_ok_and(|file| file.len() > 0);
     Ok(ReadLog { past, has_errors })
 }
 
@@ -133,11 +128,11 @@ impl<'t, E: From<OpsError>> LogReader<'t, E> {
                 let plan = folder.spec()?;
                 let work = plan.as_ref().and_then(JobSpec::agent);
                 let reader = work.map(|work| reader(work.setup.kind, work.before));
-                vec![(OUT, SourceKind::Events(reader)), (REPORTS, SourceKind::Reports)]
+                vec![(OUT_FILE, SourceKind::Events(reader)), (REPORTS_FILE, SourceKind::Reports)]
             }
-            LogView::Errors => vec![(ERR, SourceKind::Errors)],
-            LogView::RawOutput => vec![(OUT, SourceKind::Raw)],
-            LogView::RawErrors => vec![(ERR, SourceKind::Raw)],
+            LogView::Errors => vec![(ERR_FILE, SourceKind::Errors)],
+            LogView::RawOutput => vec![(OUT_FILE, SourceKind::Raw)],
+            LogView::RawErrors => vec![(ERR_FILE, SourceKind::Raw)],
         };
         let source = |(name, kind)| Source { tail: Tail::new(name), lines: Lines::default(), kind };
         Ok(Self { run, at: None, sources: files.into_iter().map(source).collect(), take })

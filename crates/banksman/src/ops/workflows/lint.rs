@@ -9,12 +9,10 @@ use banksman_core::workflow;
 
 use super::{Params, Source, WorkflowError};
 use crate::exec::files::missing;
+use crate::exec::mailbox::SPECS;
 use crate::ops::OpsError;
 use crate::ops::error_report::Hint;
 use crate::ops::library::yaml_files;
-
-/// The folder of a repository's workflows.
-const SPECS: &str = ".workflow/specs";
 
 /// A checked file.
 #[derive(Debug)]

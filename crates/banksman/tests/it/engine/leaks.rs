@@ -42,7 +42,7 @@ fn leak(harness: &Harness, task: &str) -> PathBuf {
         remote: None,
         setup: None,
         spare: names::spare_folder(&harness.home("here")),
-        produces: Vec::new(),
+        merges_in: Vec::new(),
         retry: Vec::new(),
     };
     let env = BTreeMap::from([("PATH".to_owned(), programs::path())]);

@@ -15,8 +15,8 @@ fn worked(world: &World, task: &str, file: &str, text: &str) -> String {
 }
 
 fn after(world: &World, task: &str, others: &[&str]) -> Workspace {
-    let produces = others.iter().map(|other| format!("banksman/{other}")).collect();
-    Workspace { produces, ..world.workspace(task) }
+    let merges_in = others.iter().map(|other| format!("banksman/{other}")).collect();
+    Workspace { merges_in, ..world.workspace(task) }
 }
 
 fn holds(world: &World, branch: &str, commit: &str) -> bool {
@@ -109,7 +109,7 @@ fn a_branch_that_is_not_there_is_passed_over_with_a_word() {
     let world = World::new();
     worked(&world, "t1", "a", "x");
     let mut workspace = after(&world, "t2", &["t9", "t1"]);
-    workspace.produces.push("-rf".to_owned());
+    workspace.merges_in.push("-rf".to_owned());
     let prepared = world.prepare(&workspace);
     assert!(said(&prepared.notes, "no branch `banksman/t9`"), "{:?}", prepared.notes);
     assert!(said(&prepared.notes, "no branch `-rf`"), "{:?}", prepared.notes);

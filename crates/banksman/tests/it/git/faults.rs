@@ -346,11 +346,11 @@ fn files_of_a_git_that_died_writing_them_are_nobodys_work() {
 
     drop(world.prepare(&world.workspace("t2")));
     world.work(&world.workspace("t2").worktree, "others", "all of it");
-    let produces = Workspace { produces: vec!["banksman/t2".to_owned()], ..workspace.clone() };
+    let merges_in = Workspace { merges_in: vec!["banksman/t2".to_owned()], ..workspace.clone() };
     let files = [("others", "all"), ("mine", "changed on the way")];
     let mut dies = DiesWriting { plain: world.runner(), command: "merge", files: &files };
-    drop(prepare(&mut dies, &produces).unwrap_err());
-    let prepared = world.prepare(&produces);
+    drop(prepare(&mut dies, &merges_in).unwrap_err());
+    let prepared = world.prepare(&merges_in);
     assert!(said(&prepared.notes, "interrupted"), "{:?}", prepared.notes);
     assert_eq!(world.status(&workspace.worktree), "");
     assert_eq!(read(&workspace.worktree.join("others")), "all of it");
@@ -491,11 +491,11 @@ fn what_is_written_after_a_refused_merge_is_kept() {
     let other = world.workspace("t2");
     drop(world.prepare(&other));
     world.work(&other.worktree, "a", "theirs");
-    let produces = Workspace { produces: vec![other.branch], ..workspace };
-    assert_eq!(world.try_prepare(&produces).unwrap_err().class, PrepareFault::Diverged);
-    write(&produces.worktree.join("by hand"), "work");
-    assert_eq!(world.try_prepare(&produces).unwrap_err().class, PrepareFault::Diverged);
-    assert_eq!(read(&produces.worktree.join("by hand")), "work");
+    let merges_in = Workspace { merges_in: vec![other.branch], ..workspace };
+    assert_eq!(world.try_prepare(&merges_in).unwrap_err().class, PrepareFault::Diverged);
+    write(&merges_in.worktree.join("by hand"), "work");
+    assert_eq!(world.try_prepare(&merges_in).unwrap_err().class, PrepareFault::Diverged);
+    assert_eq!(read(&merges_in.worktree.join("by hand")), "work");
 }
 
 #[test]

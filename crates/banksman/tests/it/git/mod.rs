@@ -95,7 +95,7 @@ impl World {
             remote: None,
             setup: None,
             spare: self.spare(),
-            produces: Vec::new(),
+            merges_in: Vec::new(),
             retry: Vec::new(),
         }
     }

@@ -70,7 +70,7 @@ impl Harness {
             remote: None,
             setup: None,
             spare: self.world.path("worktrees/.spare"),
-            produces: Vec::new(),
+            merges_in: Vec::new(),
             retry: Vec::new(),
         });
         let work = agent(&mut plan);
@@ -408,7 +408,7 @@ fn a_plan_of_before_is_still_read() {
         assert!(checks.remove(key).is_some(), "{key}");
     }
     let workspace = value["workspace"].as_object_mut().unwrap();
-    for key in ["produces", "retry"] {
+    for key in ["merges_in", "retry"] {
         assert!(workspace.remove(key).is_some(), "{key}");
     }
     let read: JobSpec = serde_json::from_value(value).unwrap();
@@ -488,7 +488,7 @@ fn work_that_cannot_be_brought_together_is_no_run() {
         harness.git(&harness.repo(), &["commit", "--quiet", "-am", branch]);
     }
     let mut plan = harness.plan("r1.1", "success ok", Verification::default());
-    plan.workspace.as_mut().unwrap().produces = ["one", "gone", "two"].map(str::to_owned).to_vec();
+    plan.workspace.as_mut().unwrap().merges_in = ["one", "gone", "two"].map(str::to_owned).to_vec();
     let receipt = harness.world.run(&plan);
     let EndCause::NotPrepared { detail, .. } = &receipt.ended else {
         panic!("{:?}", receipt.ended)
@@ -496,7 +496,7 @@ fn work_that_cannot_be_brought_together_is_no_run() {
     assert!(detail.contains("`two`") && detail.contains("README.md"), "{detail}");
     assert_eq!((receipt.exit, judged(&receipt).outcome), (None, Outcome::NeedsPerson));
 
-    plan.workspace.as_mut().unwrap().produces.pop();
+    plan.workspace.as_mut().unwrap().merges_in.pop();
     let mut plan = JobSpec { job: "r1.2".to_owned(), ..plan };
     agent(&mut plan).ask.prompt = "write a.txt x\nsuccess ok".to_owned();
     let receipt = harness.world.run(&plan);

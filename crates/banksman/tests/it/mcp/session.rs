@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use banksman::exec::job::{AgentWork, JobWork};
 use banksman::exec::keeper::JobFolder;
 use banksman_core::receipt::AgentReport;
 use serde_json::{Value, json};
@@ -34,6 +35,15 @@ impl RunDir {
 
     pub(super) fn path(&self) -> PathBuf {
         self.0.path().join("r1.1")
+    }
+
+    /// Changes what the run's agent is to do.
+    pub(super) fn change(&self, change: impl FnOnce(&mut AgentWork)) {
+        let folder = JobFolder::new(self.path());
+        let mut spec = folder.spec().unwrap().unwrap();
+        let JobWork::Agent(work) = &mut spec.work else { panic!("a run has an agent") };
+        change(work);
+        folder.write_spec(&spec).unwrap();
     }
 }
 

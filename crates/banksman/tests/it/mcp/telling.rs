@@ -1,15 +1,23 @@
 //! The tools: what they leave in the run's folder, and what they refuse.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::thread;
 
 use banksman_core::limits::{REPORT_ITEMS, REPORT_TEXT_BYTES, REPORTS, REPORTS_KEPT_FREE};
 use banksman_core::policy::{self, Action, PermissionRequest, PolicyGuard, Rank};
-use banksman_core::receipt::AgentReport;
+use banksman_core::receipt::{AgentReport, TaskText};
 use serde_json::{Value, json};
 
 use super::session::{RunDir, Session, command, reports};
+
+fn guard() -> PolicyGuard {
+    PolicyGuard {
+        policy: policy::builtin(),
+        rank: Rank::Specialist,
+        allowed: vec![Action::Run("npm publish".to_owned())],
+        root: String::new(),
+    }
+}
 
 #[test]
 fn each_report_is_one_line_in_the_folder() {
@@ -46,17 +54,13 @@ fn each_report_is_one_line_in_the_folder() {
 #[test]
 fn the_task_is_read_from_the_folder() {
     let folder = RunDir::new();
+    let about = TaskText { title: "Fix it".to_owned(), body: "It is \"broken\".\n".to_owned() };
+    folder.change(|work| work.about = about);
     let mut session = Session::start(folder.path());
-    let (text, is_error) = session.call("task", &Value::Null);
-    assert!(!is_error && text.contains("prompt"), "{text}");
-    let task = json!({ "title": "Fix it", "body": "It is \"broken\".\n", "state": "ignored" });
-    fs::write(folder.path().join("task.json"), task.to_string()).unwrap();
     assert_eq!(
         session.call("task", &json!({})),
         ("# Fix it\n\nIt is \"broken\".".to_owned(), false)
     );
-    fs::write(folder.path().join("task.json"), "{").unwrap();
-    assert!(session.call("task", &json!({})).1, "a broken file is told as an error");
     session.close();
     assert_eq!(reports(folder.path()), [], "reading is not reporting");
 }
@@ -117,6 +121,7 @@ fn a_list_may_be_sent_as_a_text() {
 #[test]
 fn no_tool_works_without_the_token_of_the_run() {
     let folder = RunDir::new();
+    folder.change(|work| work.ask.guard = Some(Box::new(guard())));
     let arguments = |tool: &str| match tool {
         "report_progress" => json!({ "step": "injected" }),
         "ask_person" => json!({ "question": "injected" }),
@@ -201,13 +206,11 @@ fn several_servers_do_not_mix_their_lines() {
 #[test]
 fn leave_is_asked_for_by_the_policy_of_the_run() {
     let folder = RunDir::new();
-    let guard = PolicyGuard {
-        policy: policy::builtin(),
-        rank: Rank::Specialist,
-        allowed: vec![Action::Run("npm publish".to_owned())],
-        root: String::new(),
-    };
-    fs::write(folder.path().join("guard.json"), json!(guard).to_string()).unwrap();
+    let mut session = Session::start(folder.path());
+    let anything = json!({ "command": "cargo test", "reason": "it is time" });
+    assert!(session.call("request_approval", &anything).1, "nothing is allowed without a policy");
+    session.close();
+    folder.change(|work| work.ask.guard = Some(Box::new(guard())));
     let mut session = Session::start(folder.path());
     let mut ask = |arguments: Value| session.call("request_approval", &arguments);
     for harmless in ["cargo test", "git push", "npm publish"] {
