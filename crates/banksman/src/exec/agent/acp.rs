@@ -110,7 +110,7 @@ impl StreamReader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
+    fn error_line(&mut self, line: &str, _events: &mut Vec<AgentEvent>) {
         self.stderr.push(line);
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, StreamReader, actions,
-    set_reset, set_session,
+    add_options, set_reset, set_session,
 };
 
 /// Claude Code's default of 10 retries waits for three minutes; the control plane schedules waits
@@ -44,24 +44,23 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let fixed = ["-p", "--output-format", "stream-json", "--verbose"];
     args.extend(fixed.map(str::to_owned));
     args.push("--dangerously-skip-permissions".to_owned());
-    let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
-    if let Some(session) = &request.session {
-        option("--resume", session.clone());
-    }
-    if let Some(model) = &setup.model {
-        option("--model", model.clone());
-    }
-    if let Some(schema) = &request.schema {
-        option("--json-schema", schema.to_string());
-    }
-    if let Some(micros) = request.cost_micros {
-        let micros = micros.max(0);
-        option("--max-budget-usd", format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
-    }
+    let schema = request.schema.as_ref().map(ToString::to_string);
+    let budget = request.cost_micros.map(|micros| micros.max(0));
+    let budget = budget.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+    // A file, because the server's environment may hold the run's token.
+    let server = request.mcp.as_ref().map(|_| format!("{{folder}}/{MCP_FILE}"));
+    add_options(
+        &mut args,
+        [
+            ("--resume", &request.session),
+            ("--model", &setup.model),
+            ("--json-schema", &schema),
+            ("--max-budget-usd", &budget),
+            ("--mcp-config", &server),
+        ],
+    );
     let mut files = Vec::new();
     if let Some(server) = &request.mcp {
-        // A file, because the server's environment may hold the run's token.
-        option("--mcp-config", format!("{{folder}}/{MCP_FILE}"));
         args.push("--strict-mcp-config".to_owned());
         files.push((MCP_FILE.to_owned(), server.config().to_string()));
     }
@@ -304,7 +303,7 @@ impl StreamReader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
+    fn error_line(&mut self, line: &str, _events: &mut Vec<AgentEvent>) {
         self.tail.push(line);
     }
 

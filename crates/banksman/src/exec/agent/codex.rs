@@ -14,7 +14,7 @@ use toml_edit::{Array, InlineTable};
 use super::text::{self, StderrTail, count_of, one_line, text_of};
 use super::{
     Adapter, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, McpServer, StreamReader,
-    actions, set_reset, set_session,
+    actions, add_options, set_reset, set_session,
 };
 
 const SCHEMA_FILE: &str = "schema.json";
@@ -38,23 +38,21 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let fixed = "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox \
                  -c analytics.enabled=false --disable plugins --disable apps";
     args.extend(fixed.split_whitespace().map(str::to_owned));
-    let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
-    if let Some(model) = &setup.model {
-        option("-m", model.clone());
-    }
+    let server = request.mcp.as_ref().map(mcp_setting);
+    let schema = request.schema.as_ref().map(|_| format!("{{folder}}/{SCHEMA_FILE}"));
+    add_options(
+        &mut args,
+        [
+            ("-m", &setup.model),
+            ("-c", &server),
+            ("--output-schema", &schema),
+            ("resume", &request.session),
+        ],
+    );
     let mut env = setup.env.clone();
-    if let Some(server) = &request.mcp {
-        option("-c", mcp_setting(server));
-        env.extend(server.env.clone());
-    }
-    let mut files = Vec::new();
-    if let Some(schema) = &request.schema {
-        option("--output-schema", format!("{{folder}}/{SCHEMA_FILE}"));
-        files.push((SCHEMA_FILE.to_owned(), strict(schema).to_string()));
-    }
-    if let Some(session) = &request.session {
-        option("resume", session.clone());
-    }
+    env.extend(request.mcp.iter().flat_map(|server| server.env.clone()));
+    let files = request.schema.iter();
+    let files = files.map(|schema| (SCHEMA_FILE.to_owned(), strict(schema).to_string())).collect();
     args.push("-".to_owned());
     Launch { program, args, env, stdin: Some(request.prompt.clone()), files }
 }
@@ -191,7 +189,7 @@ impl StreamReader for Stream {
         }
     }
 
-    fn error_line(&mut self, line: &str, _seen: &mut Vec<AgentEvent>) {
+    fn error_line(&mut self, line: &str, _events: &mut Vec<AgentEvent>) {
         self.tail.push(line);
     }
 

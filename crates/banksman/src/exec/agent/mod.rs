@@ -35,7 +35,7 @@ pub use actions::can_change;
 pub struct Adapter {
     /// The agent's own program. Where it is found, it becomes a worker if none is configured.
     pub program: Option<&'static str>,
-    /// The program that runs this agent on a request.
+    /// Builds the command line for one request.
     launch: fn(&AgentSetup, &AgentRequest) -> Launch,
     /// A reader for one run. The argument is what the session had used when the run began, for
     /// agents that count per session.

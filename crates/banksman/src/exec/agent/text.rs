@@ -34,7 +34,10 @@ pub(super) fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
 
 /// A count; 0 if it is not a number or is negative.
 pub(super) fn count_of(value: &Value, key: &str) -> i64 {
-    let number = &value[key];
+    count(&value[key])
+}
+
+fn count(number: &Value) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a float becomes the nearest count, saturated"
@@ -58,7 +61,7 @@ pub(super) fn increase(count: i64, before: i64) -> i64 {
 /// A time in seconds since 1970, or in milliseconds if the number is too large for seconds.
 pub(super) fn at_epoch(value: &Value) -> Option<Instant> {
     const MILLIS_FROM: i64 = 100_000_000_000;
-    let number = count_of(&serde_json::json!({ "at": value }), "at");
+    let number = count(value);
     let millis = if number < MILLIS_FROM { number.checked_mul(1_000)? } else { number };
     (number > 0).then_some(Instant(millis))
 }
