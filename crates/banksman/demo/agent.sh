@@ -1,7 +1,7 @@
 #!/bin/sh
-# The scripted agent of the demo. It uses the protocol for arbitrary programs (see docs/agents.md) and follows a script per
-# task: most succeed, one crashes, one runs out of quota, one falsely claims to be done, one writes outside its paths, and
-# one needs a person.
+# The scripted agent of the demo. It uses the protocol for arbitrary programs (see docs/agents.md)
+# and follows a script per task: most succeed, one crashes, one runs out of quota, one falsely
+# claims to be done, one writes outside its paths, and one needs a person.
 set -eu
 
 demo=$1
@@ -13,11 +13,13 @@ echo "$attempt" >"$attempts"
 
 say() { printf '{"type":"text","text":"%s"}\n' "$1"; }
 done_with() {
-    printf '{"type":"result","status":"success","text":"%s","usage":{"input_tokens":1800,"output_tokens":420,"cost_usd":0.012}}\n' "$1"
+    usage='{"input_tokens":1800,"output_tokens":420,"cost_usd":0.012}'
+    printf '{"type":"result","status":"success","text":"%s","usage":%s}\n' "$1" "$usage"
     exit 0
 }
 fails_with() {
-    printf '{"type":"result","status":"error","text":"%s","error":{"kind":"%s","message":"%s"%s}}\n' "$2" "$1" "$2" "$3"
+    error="{\"kind\":\"$1\",\"message\":\"$2\"$3}"
+    printf '{"type":"result","status":"error","text":"%s","error":%s}\n' "$2" "$error"
     exit 1
 }
 # Simulate a delay.
@@ -50,7 +52,11 @@ t3)
         kill -SEGV $$
     fi
     write reverse <<'EOF'
-reverse() { out=; rest=$1; while [ -n "$rest" ]; do out=${rest%"${rest#?}"}$out; rest=${rest#?}; done; echo "$out"; }
+reverse() {
+    out= rest=$1
+    while [ -n "$rest" ]; do out=${rest%"${rest#?}"}$out rest=${rest#?}; done
+    echo "$out"
+}
 EOF
     done_with "reverse is complete now" ;;
 t4)
@@ -90,7 +96,8 @@ t7)
         echo "$licence" >LICENCE
         done_with "the licence is $licence"
     fi
-    printf '{"type":"report","tell":"needs_person","question":"Which licence should the project use? Only you can decide that."}\n'
+    question='Which licence should the project use? Only you can decide that.'
+    printf '{"type":"report","tell":"needs_person","question":"%s"}\n' "$question"
     done_with "asked for the licence" ;;
 t8)
     {
