@@ -143,8 +143,9 @@ pub const PLAN_ITERATIONS: usize = 12;
 /// Refused limits that the requests about one budget remember: each node may have a limit of its
 /// own for the day. A limit that was refused before these is asked about again.
 pub const REFUSED_BUDGETS: usize = 20;
-/// After this long without a sign of life a node counts as gone: three times the longest sleep of
-/// `up`.
+/// The longest sleep of `up`, after which it gives a sign of life.
+pub const LONGEST_SLEEP: Span = Span(60_000);
+/// After this long without a sign of life a node counts as gone.
 pub const NODE_GONE: Span = Span(180_000);
 /// Runs at once in a batch for which nobody chose a number.
 pub const BATCH_CONCURRENCY: u32 = 4;
@@ -156,6 +157,7 @@ pub const POLICY_BYTES: usize = 256 * 1024;
 pub const POLICY_RULES: usize = 500;
 pub const POLICY_PATTERN_BYTES: usize = 300;
 
+const _: () = assert!(NODE_GONE.0 >= 3 * LONGEST_SLEEP.0, "a node may miss two signs of life");
 const _: () =
     assert!(PLAN_TITLE_BYTES < TITLE_BYTES, "the title of a subtask fits in the title of a task");
 const _: () = assert!(

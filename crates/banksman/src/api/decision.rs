@@ -5,7 +5,6 @@ use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
 use serde::Serialize;
 
-use super::Sorted;
 use super::error::{ErrorDocument, FieldMessage};
 use super::task::{Run, TransitionResponse};
 use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict};
@@ -128,6 +127,6 @@ pub enum Answer {
 /// The results of one answer to several decisions.
 #[derive(Debug, Serialize)]
 pub struct Answers {
-    pub answers: Vec<Sorted<Answer>>,
+    pub answers: Vec<Answer>,
     pub refused: usize,
 }

@@ -23,6 +23,15 @@ pub struct ErrorDocument {
     pub decision: Option<String>,
 }
 
+/// An answer that falls short of what was asked for: the keys of every failure, and its own.
+#[derive(Debug, Serialize)]
+pub struct FailedAnswer<T> {
+    #[serde(flatten)]
+    pub error: ErrorDocument,
+    #[serde(flatten)]
+    pub answer: T,
+}
+
 /// What is wrong with a field, or in a file.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FieldMessage {
@@ -72,6 +81,12 @@ impl FieldMessage {
     }
 }
 
+impl From<String> for FieldMessage {
+    fn from(message: String) -> Self {
+        Self { message, ..Self::default() }
+    }
+}
+
 impl From<&FieldError> for FieldMessage {
     fn from(error: &FieldError) -> Self {
         Self::new(&error.field, &error.message)
@@ -83,7 +98,7 @@ impl ErrorDocument {
     pub fn new(problem: &ErrorReport, hint: Option<String>) -> Self {
         let mut errors: Vec<FieldMessage> = problem.errors.iter().map(FieldMessage::from).collect();
         if errors.is_empty() {
-            errors.push(FieldMessage { message: problem.one_line(), ..FieldMessage::default() });
+            errors.push(problem.one_line().into());
         }
         Self {
             success: false,

@@ -2,8 +2,8 @@
 //! JSON.
 //!
 //! Keys and types are a contract: keys may be added; renames, removals and type changes need a note
-//! in the change log. Times are RFC 3339 in UTC, ids are strings such as `t12`. Members are
-//! declared in the order in which they are printed, in most documents that of the alphabet.
+//! in the change log. Times are RFC 3339 in UTC, ids are strings such as `t12`. Members are printed
+//! in declaration order, in most documents alphabetically.
 
 /// Declares documents: each member with its type and where it comes from.
 macro_rules! documents {
@@ -49,8 +49,7 @@ pub mod workflow;
 use std::collections::BTreeMap;
 
 use error::FieldMessage;
-use serde::ser::Error as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// A document that is one list.
 pub fn list<T>(
@@ -58,16 +57,6 @@ pub fn list<T>(
     items: impl IntoIterator<Item = T>,
 ) -> BTreeMap<&'static str, Vec<T>> {
     BTreeMap::from([(name, items.into_iter().collect())])
-}
-
-/// Prints all members in the order of the alphabet, however they are declared.
-#[derive(Debug, Clone)]
-pub struct Sorted<T>(pub T);
-
-impl<T: Serialize> Serialize for Sorted<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::to_value(&self.0).map_err(S::Error::custom)?.serialize(serializer)
-    }
 }
 
 /// Files in which no problem was found. Otherwise the answer is an

@@ -2,7 +2,6 @@
 
 use banksman_core::time::Instant;
 
-use super::Sorted;
 use super::batch::Batch;
 use super::task::ChildProgress;
 use crate::ops::status::{
@@ -62,7 +61,7 @@ documents! {
     }
 
     Parent<'a>(parent: &'a ParentProgress) {
-        children: Sorted<ChildProgress> = Sorted(ChildProgress::new(&parent.progress)),
+        children: ChildProgress = ChildProgress::new(&parent.progress),
         state: &'a str = &parent.state,
         task: String = parent.task.to_string(),
         title: &'a str = &parent.title,

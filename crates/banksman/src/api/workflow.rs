@@ -8,7 +8,6 @@ use banksman_core::workflow::simulate::{
     self, Estimate, SimulationEnd, SimulationEvent, WorstCase,
 };
 
-use super::Sorted;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::suggestion::Suggestion;
 use crate::ops::workflows::{NextAction, NextActionKind, Simulated, WorkflowStatus};
@@ -124,7 +123,7 @@ documents! {
     Walk<'a>(walk: &'a simulate::Simulation) {
         asked: usize = walk.person,
         ended: SimulationEnd = walk.ended,
-        events: Sorted<&'a [SimulationEvent]> = Sorted(&walk.events),
+        events: &'a [SimulationEvent] = &walk.events,
         reviews: usize = walk.reviews,
         rounds: usize = walk.longest,
         runs: usize = walk.runs,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::{ProcessExit as AgentExit, StreamSummary, Terminal};
+use banksman_core::receipt::{ProcessExit as AgentExit, StreamSummary};
 use banksman_core::time::Instant;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -63,8 +63,7 @@ fn read(context: &Context, args: &ReadArgs) -> Result<Exit> {
     if let Some(path) = &args.stderr {
         recording.read_errors(files::open(path)?).map_err(Failure::file("read", path))?;
     }
-    let (reading, outcome) = recording.finish(exit, args.at.unwrap_or(context.now));
-    let detail = detail(&reading, exit);
+    let (reading, outcome, detail) = recording.finish(exit, args.at.unwrap_or(context.now));
     context.out.answer(
         || Stream::new(&reading, outcome.as_str(), detail.clone()),
         || text(&reading, outcome, detail.clone()),
@@ -77,23 +76,6 @@ fn exit_of(number: i32) -> AgentExit {
         AgentExit { code: None, signal: Some(number.saturating_neg()) }
     } else {
         AgentExit { code: Some(number), signal: None }
-    }
-}
-
-fn detail(reading: &StreamSummary, exit: AgentExit) -> Option<String> {
-    if let Some(fault) = &reading.fault {
-        return Some(fault.detail.clone());
-    }
-    let ending = match (exit.signal, exit.code) {
-        (Some(signal), _) => format!("killed by signal {signal}"),
-        (None, Some(code)) => format!("exited with {code}"),
-        (None, None) => "exit status unknown".to_owned(),
-    };
-    match reading.terminal {
-        Some(Terminal::Success) if exit.code == Some(0) => None,
-        Some(Terminal::Success) => Some(format!("{ending} after reporting success")),
-        Some(Terminal::Error) => Some(format!("{ending} after reporting an error")),
-        None => Some(format!("{ending} without a terminal event")),
     }
 }
 

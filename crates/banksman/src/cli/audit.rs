@@ -8,9 +8,10 @@ use clap::Args;
 
 use super::output::json_line;
 use super::symbols::counted;
-use super::{Context, Exit, Failure, Result, check, files};
+use super::{Context, Exit, Failure, Result, check, files, report};
 use crate::api::store::Verification;
 use crate::api::task::Record;
+use crate::ops::error_report::Code;
 use crate::ops::{Session, health, tasks};
 
 commands! {
@@ -57,27 +58,22 @@ pub(super) struct ExportArgs {
 fn verify(context: &Context, args: &VerifyArgs) -> Result<Exit> {
     let report = health::verify_history(&context.session()?)?;
     let is_expected = args.expect.as_ref().is_none_or(|digest| *digest == report.digest);
-    context.out.answer(
-        || Verification::new(&report, args.expect.as_deref()),
-        || {
-            let differs = match is_expected {
-                true => "",
-                false => "the digest differs from the expected one: a task was added, changed or deleted\n",
-            };
-            let found = match report.findings.len() {
-                0 => "no problems".to_owned(),
-                found => counted(found, "problem"),
-            };
-            format!(
-                "{}{differs}{} tasks, {} records, {found}\ndigest {}\n",
-                check::findings(&report),
-                report.tasks,
-                report.records,
-                report.digest
-            )
-        },
-    )?;
-    Ok(if is_expected { check::exit(&report) } else { Exit::Findings })
+    let mut found = check::findings(&report);
+    let problems = match found.len() {
+        0 => "no problems".to_owned(),
+        found => counted(found, "problem"),
+    };
+    let differs = "the digest differs from the expected one: a task was added, changed or deleted";
+    found.extend((!is_expected).then(|| differs.to_owned()));
+    let text = format!(
+        "{}{} tasks, {} records, {problems}\ndigest {}\n",
+        check::lines(&found),
+        report.tasks,
+        report.records,
+        report.digest
+    );
+    let document = || Verification::new(&report, args.expect.as_deref());
+    report::answer(&context.out, Code::Found, found, document, || text)
 }
 
 fn export(context: &Context, args: &ExportArgs) -> Result<Exit> {

@@ -4,8 +4,9 @@ use clap::Args;
 
 use super::output::sanitize;
 use super::symbols::counted;
-use super::{Context, Exit, Result};
+use super::{Context, Exit, Result, report};
 use crate::api::store::Health;
+use crate::ops::error_report::Code;
 use crate::ops::health;
 use crate::store::health::HealthReport;
 
@@ -21,28 +22,21 @@ pub(super) struct CheckArgs {}
 
 pub(super) fn run(context: &Context, _: &CheckArgs) -> Result<Exit> {
     let report = health::check(&context.session()?)?;
-    context.out.answer(
-        || Health::new(&report),
-        || match report.findings.len() + report.faults.len() {
-            0 => format!("{} tasks, no problems\n", report.tasks),
-            found => format!(
-                "{}{} tasks, {}\n",
-                findings(&report),
-                report.tasks,
-                counted(found, "problem")
-            ),
-        },
-    )?;
-    Ok(exit(&report))
+    let (found, tasks) = (findings(&report), report.tasks);
+    let text = match found.len() {
+        0 => format!("{tasks} tasks, no problems\n"),
+        count => format!("{}{tasks} tasks, {}\n", lines(&found), counted(count, "problem")),
+    };
+    report::answer(&context.out, Code::Found, found, || Health::new(&report), || text)
 }
 
-pub(super) fn findings(report: &HealthReport) -> String {
+/// Each problem in words.
+pub(super) fn findings(report: &HealthReport) -> Vec<String> {
     let of_tasks = report.findings.iter();
-    let of_tasks =
-        of_tasks.map(|finding| format!("{}: {}\n", finding.task, sanitize(&finding.what)));
-    of_tasks.chain(report.faults.iter().map(|fault| format!("{}\n", sanitize(fault)))).collect()
+    let of_tasks = of_tasks.map(|finding| format!("{}: {}", finding.task, finding.what));
+    of_tasks.chain(report.faults.iter().cloned()).collect()
 }
 
-pub(super) fn exit(report: &HealthReport) -> Exit {
-    if report.findings.is_empty() && report.faults.is_empty() { Exit::Done } else { Exit::Findings }
+pub(super) fn lines(found: &[String]) -> String {
+    found.iter().map(|line| format!("{}\n", sanitize(line))).collect()
 }

@@ -10,10 +10,11 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::output::sanitize;
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, Result, report};
 use crate::api::daily::DailyNote as Document;
 use crate::config::Config;
 use crate::ops::daily::{LocalDay, note};
+use crate::ops::error_report::Code;
 
 /// The default folder, below `home`.
 const FOLDER: &str = "daily";
@@ -54,16 +55,17 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit> {
     }
     let path = note::open_folder(&folder, &session)?.join(day.file_name());
     let (refreshed, written) = note::sync(&path, &session, owner, &day, context.now)?;
-    context.out.answer(
-        || Document::new(&day, path.display().to_string(), &refreshed, Some(written)),
-        || format!("{}\n", sanitize(&path.display().to_string())),
-    )?;
-    for (id, outcome) in &refreshed.reports {
+    let reports = || refreshed.reports.iter();
+    let refused = reports().filter(|(_, end)| matches!(end, EntryOutcome::Refused(_)));
+    let refused = refused.map(|(id, end)| note::line(*id, end)).collect();
+    let place = path.display().to_string();
+    let document = || Document::new(&day, place.clone(), &refreshed, Some(written));
+    let text = || format!("{}\n", sanitize(&place));
+    let exit = report::answer(&context.out, Code::Incomplete, refused, document, text)?;
+    for (id, outcome) in reports() {
         context.out.say(&sanitize(&note::line(*id, outcome)));
     }
-    let is_refused = |report: &EntryOutcome| matches!(report, EntryOutcome::Refused(_));
-    let any_refused = refreshed.reports.values().any(is_refused);
-    Ok(if any_refused { Exit::Failed } else { Exit::Done })
+    Ok(exit)
 }
 
 fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay> {

@@ -140,7 +140,7 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
     let mut items = decisions::inbox(&session, context.project_flag.as_deref())?;
     items.retain(|item| item.escalated || !args.escalated);
     let all = items.len();
-    items.retain(|item| args.snoozed || !is_snoozed(item, now));
+    items.retain(|item| args.snoozed || !item.is_snoozed(now));
     let snoozed = all - items.len();
     if i64::try_from(all).is_ok_and(|all| all >= PAGE) {
         context.out.say(&format!("only the first {PAGE} are read"));
@@ -160,10 +160,6 @@ fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
         context.out.next(&[&format!("decisions show {id}"), "decisions triage"]);
     }
     Ok(Exit::Done)
-}
-
-fn is_snoozed(item: &InboxItem, now: Instant) -> bool {
-    item.decision.snoozed_until.is_some_and(|until| until > now)
 }
 
 fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {

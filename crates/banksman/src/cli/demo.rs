@@ -19,15 +19,16 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::{cells, sanitize, table};
 use super::symbols::state_cell;
-use super::up::Runtime;
-use super::{Context, Exit, Failure, Result};
+use super::up::{Runtime, sleep_after, take_turns, warn_of};
+use super::{Context, Exit, Failure, Result, report};
 use crate::api::project::Demo;
 use crate::clock;
 use crate::config::{self, Environment, Flags};
-use crate::engine::wake::{WakeReason, Waker};
+use crate::engine::wake::WakeReason;
 use crate::exec::git::{self, Git};
 use crate::exec::process::PlainRunner;
 use crate::ops::Session;
+use crate::ops::error_report::Code;
 use crate::ops::library::Library;
 use crate::ops::projects;
 use crate::ops::tasks::{self, AddRequest};
@@ -102,28 +103,28 @@ pub(super) fn run(context: &Context, args: &DemoArgs) -> Result<Exit> {
     context.out.say("eight tasks, four agents at once, each in its own worktree\n");
     let began = clock::now();
     let mut log = ProgressLog { began, printed: [0; TASKS.len()] };
-    let waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
-    loop {
+    let failed = |failure: &Failure| Ok(warn_of(context, failure));
+    let end = take_turns(&runtime, failed, |_| {
+        if clock::now().since(began) > TIME_LIMIT {
+            return Ok(None);
+        }
+        let start = clock::monotonic();
         let pulse = runtime.engine().pulse(clock::now())?;
         log.print_new(context, &session)?;
-        let now = clock::now();
-        if is_over(&session)? || now.since(began) > TIME_LIMIT {
-            break;
-        }
-        let next = pulse.next.map_or(1_000, |next| (next.0 - now.0).clamp(10, 1_000));
-        let at_most = Duration::from_millis(u64::try_from(next).unwrap_or(1_000));
-        if waker.wait(at_most) == WakeReason::Stop {
-            context.out.say("stopped; running agents continue");
-            break;
-        }
+        let sleep = sleep_after(&runtime, &pulse, start).min(Duration::from_secs(1));
+        Ok((!is_over(&session)?).then_some(sleep))
+    })?;
+    if end == WakeReason::Stop {
+        context.out.say("stopped; running agents continue");
     }
     let took = clock::now().since(began);
     let tasks = demo_tasks(&session)?;
-    context.out.answer(
-        || Demo::new(&tasks, &folder, &repo, took),
-        || summary(&tasks, &session, &folder, &repo, took),
-    )?;
-    Ok(if done_count(&tasks) == TASKS.len() - 1 { Exit::Done } else { Exit::Failed })
+    let text = summary(&tasks, &session, &folder, &repo, took)?;
+    let done = done_count(&tasks);
+    let failed = format!("only {done} of {} tasks were merged", TASKS.len());
+    let failed = (done < TASKS.len() - 1).then_some(failed).into_iter().collect();
+    let document = || Demo::new(&tasks, &folder, &repo, took);
+    report::answer(&context.out, Code::Incomplete, failed, document, || text)
 }
 
 /// Creates a new folder, so that nothing of the user is overwritten.
@@ -285,17 +286,21 @@ fn describe(trigger: &str, to: Option<StateKind>) -> Option<&'static str> {
     }
 }
 
-fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took: Span) -> String {
+fn summary(
+    tasks: &[Stored],
+    session: &Session,
+    folder: &Path,
+    repo: &Path,
+    took: Span,
+) -> Result<String> {
     let row = |stored: &Stored| {
         let (task, state) = (&stored.task, state_cell(stored.state()));
-        let past = tasks::past_runs(session, task.id).unwrap_or_default();
-        cells([&task.id, &state, &task.spent.runs, &task.title, &failed_outcomes(&past)])
+        let past = failed_outcomes(&tasks::past_runs(session, task.id)?);
+        Ok(cells([&task.id, &state, &task.spent.runs, &task.title, &past]))
     };
+    let rows = tasks.iter().map(row).collect::<Result<Vec<_>>>()?;
     let (done, seconds) = (done_count(tasks), took.0 / 1_000);
-    let mut text = format!(
-        "\n{}",
-        table(["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], tasks.iter().map(row))
-    );
+    let mut text = format!("\n{}", table(["TASK", "STATE", "RUNS", "TITLE", "FAILED RUNS"], rows));
     text.push_str(&format!(
         "\n{done} of {} merged in {seconds} s, each verified by its own check; t7 waits for you.\n\nTry next:\n",
         TASKS.len()
@@ -306,7 +311,7 @@ fn summary(tasks: &[Stored], session: &Session, folder: &Path, repo: &Path, took
     }
     let folder = sanitize(&folder.display().to_string());
     text.push_str(&format!("\nYou can delete {folder} at any time.\n"));
-    text
+    Ok(text)
 }
 
 /// The outcomes of the failed runs.

@@ -1,12 +1,14 @@
 //! `banksman down`: stops the `up` of this home and, with `--agents`, its agents.
 
 use std::env;
+use std::fmt::Display;
 
 use clap::Args;
 
-use super::{Context, Exit, Failure, Result};
+use super::{Context, Exit, Failure, Result, report};
 use crate::api::run::Stopped;
-use crate::ops::shutdown::{self, StoppedJobs};
+use crate::ops::error_report::Code;
+use crate::ops::shutdown::{self, JobId, StoppedJobs};
 
 /// Stop a running `up`; agents continue unless `--agents` is given
 ///
@@ -32,14 +34,25 @@ pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit> {
         let program = env::current_exe().map_err(Failure::Program)?;
         stopped = shutdown::stop_jobs(&caller, agents, &program)?;
     }
-    context.out.answer(|| Stopped::new(pid, &stopped), || text(pid, args.agents, &stopped))?;
-    if !stopped.unreadable.is_empty() {
-        return Ok(Exit::Failed);
+    let unreadable = stopped.unreadable.iter();
+    let mut failed: Vec<String> = unreadable.map(|(job, error)| is_unknown(job, error)).collect();
+    let mut code = Code::File;
+    if failed.is_empty() {
+        failed = stopped.still_running.iter().map(is_running).collect();
+        code = Code::Unfinished;
     }
-    if !stopped.still_running.is_empty() {
-        return Ok(Exit::GaveUp);
-    }
-    Ok(context.out.next(&["status", "up"]))
+    let document = || Stopped::new(pid, &stopped);
+    let exit =
+        report::answer(&context.out, code, failed, document, || text(pid, args.agents, &stopped))?;
+    Ok(if exit == Exit::Done { context.out.next(&["status", "up"]) } else { exit })
+}
+
+fn is_running(job: &JobId) -> String {
+    format!("{job} of {} is still running; try again", job.task())
+}
+
+fn is_unknown(job: &JobId, error: &impl Display) -> String {
+    format!("{job} of {} is in an unknown state: {error}", job.task())
 }
 
 fn text(pid: Option<i32>, with_agents: bool, agents: &StoppedJobs) -> String {
@@ -51,10 +64,10 @@ fn text(pid: Option<i32>, with_agents: bool, agents: &StoppedJobs) -> String {
         text.push_str(&format!("stopped {job} of {}\n", job.task()));
     }
     for job in &agents.still_running {
-        text.push_str(&format!("{job} of {} is still running; try again\n", job.task()));
+        text.push_str(&format!("{}\n", is_running(job)));
     }
     for (job, error) in &agents.unreadable {
-        text.push_str(&format!("{job} of {} is in an unknown state: {error}\n", job.task()));
+        text.push_str(&format!("{}\n", is_unknown(job, error)));
     }
     let is_unknown = !agents.unreadable.is_empty();
     if with_agents && !is_unknown && agents.ended.is_empty() && agents.still_running.is_empty() {

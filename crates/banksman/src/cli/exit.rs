@@ -28,7 +28,7 @@ impl Exit {
         ),
         (
             Self::Findings,
-            "a check found problems (check, audit verify, lifecycle lint, workflow lint)",
+            "a check found problems (check, audit verify, workflow simulate, all lints)",
         ),
     ];
 
@@ -50,6 +50,7 @@ impl From<Code> for Exit {
             CodeKind::Request => Self::Failed,
             CodeKind::Store => Self::NoStore,
             CodeKind::Busy => Self::GaveUp,
+            CodeKind::Finding => Self::Findings,
         }
     }
 }

@@ -73,8 +73,9 @@ fn exit_codes() -> String {
 }
 
 const ERROR_DOCUMENT: &str = "
-With --json, every failure of every command is this one line on stdout, and stderr stays empty. A
-command that writes JSON lines writes it as its last line.
+With --json, every failure of every command is this document on stdout; warnings go to stderr. A
+command that writes JSON lines writes it as its last line. An answer that comes with a failing exit
+code has these keys beside its own.
 
   {\"success\": false, \"errors\": [{\"field\", \"message\"}], \"allowedTransitions\": [], \"code\",
    \"hint\"}
@@ -128,10 +129,9 @@ const FORMATTING: &str = "Formatting
   Data goes to stdout, messages and errors to stderr. Colour never carries meaning alone: symbols
   and words say the same.
 
-  --json     The answer is one JSON document on stdout (`export` and `audit export` always write
-             JSON lines). A failure is a document on stdout, too, whatever its cause; stderr stays
-             empty. See `banksman help exit-codes`. What a lint finds is such a failure, with exit
-             code 5; `check` and `audit verify` answer with what they found.
+  --json     The answer is one JSON document on stdout; `changes`, `log` and `up` write JSON lines,
+             `export` and `audit export` always do. A failure is a document on stdout, too, whatever
+             its cause; warnings go to stderr. See `banksman help exit-codes`.
   -q         Only the essentials: `add` and `list` print ids; no next commands are suggested.
   --color    auto, always or never; NO_COLOR, CLICOLOR_FORCE and TERM=dumb are respected.
 

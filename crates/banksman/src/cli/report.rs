@@ -4,12 +4,13 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
 use super::{Exit, Failure, Output, Result};
 use crate::api::Checked;
-use crate::api::error::{ErrorDocument, FieldMessage};
+use crate::api::error::{ErrorDocument, FailedAnswer, FieldMessage};
 use crate::ops::error_report::{Code, ErrorReport};
 
 /// Prints the failure and returns the exit code. If it cannot be printed, only the exit code can
@@ -47,6 +48,24 @@ pub(super) fn findings(
     let document = || format!("{}\n", json_line(&ErrorDocument::of_findings(code, errors)));
     out.text(&if out.json { document() } else { text() })?;
     Ok(Exit::Findings)
+}
+
+/// Prints an answer. If it falls short of what was asked for, `failed` says how: then the document
+/// has the keys of every failure, too, and the exit code is that of the error code.
+pub(super) fn answer<T: Serialize>(
+    out: &Output,
+    code: Code,
+    failed: Vec<String>,
+    document: impl FnOnce() -> T,
+    text: impl FnOnce() -> String,
+) -> Result<Exit> {
+    if failed.is_empty() {
+        return out.answer(document, text);
+    }
+    let errors = failed.into_iter().map(FieldMessage::from).collect();
+    let error = ErrorDocument::of_findings(code, errors);
+    out.answer(|| FailedAnswer { error, answer: document() }, text)?;
+    Ok(code.into())
 }
 
 /// The document of a failure.

@@ -7,10 +7,11 @@ use std::env;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant as Moment};
 
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::limits::LONGEST_SLEEP;
 use banksman_core::machine::RejectReason;
 use banksman_core::time::{Instant, Span};
 use clap::Args;
@@ -18,13 +19,14 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::{json_line, sanitize};
 use super::symbols::local_time;
-use super::{Context, Exit, Failure, Result, hints};
+use super::{Context, Exit, Failure, Result, hints, report};
 use crate::api::changes as dto;
 use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeError, WakeReason, Waker};
 use crate::engine::{Engine, EngineConfig, EngineError, Project, Projects, TurnReport};
+use crate::exec::agent::AgentKind;
 use crate::exec::job::{JobId, LOST};
 use crate::exec::lock::lock_within;
 use crate::exec::process::PlainRunner;
@@ -34,14 +36,14 @@ use crate::exec::window;
 use crate::ops::daily::note::DailyNote;
 use crate::ops::error_report::{Code, ErrorReport, Hint};
 use crate::ops::runs::{open_window, window_host};
+use crate::ops::shutdown::up_lock;
 use crate::ops::{OpsError, Session};
 use crate::store::notices::{Channel, Notice};
 use crate::store::{Store, StoreError};
 
 pub(super) use crate::engine::{PreviewRequest, PromptPreview};
 
-/// The longest sleep of `up`: a node that misses three of them counts as gone.
-const MAX_SLEEP: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_millis(LONGEST_SLEEP.0.unsigned_abs());
 /// The sleep after a turn that took longer than the time until the next one.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
 /// The longest sleep while keepers from an earlier `up` or `pulse` are running: their death
@@ -192,55 +194,73 @@ pub(super) fn pulse(context: &Context, _: &PulseArgs) -> Result<Exit> {
     let note = DailyNote::of(&context.config, &session)?;
     let (pulse, notices) = turn(&runtime, note.as_ref(), context.now)?;
     open_windows(context, &runtime, &pulse);
-    let swept = runtime.engine().sweep(pulse.at);
+    // What follows the answer must not fail, or there would be two documents.
+    runtime.engine().sweep(pulse.at)?;
     let printed =
         context.out.answer(|| document(&pulse, &notices), || lines(&pulse, &notices, context.now));
-    delivered(&runtime.store, &notices, &printed)?;
-    swept?;
-    printed
+    delivered(context, &runtime.store, &notices, printed)
 }
 
 pub(super) fn up(context: &Context, _: &UpArgs) -> Result<Exit> {
     let session = context.session_or_new(&ActorArgs::default())?;
     let runtime = Runtime::of(&context.config, session.engine_store()?)?;
     let _only = lock_home(&runtime.engine_config.agents.home)?;
-    let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     print_start(context, &runtime);
     let note = DailyNote::of(&context.config, &session)?.map(DailyNote::throttled);
     let mut swept = Instant(0);
-    loop {
-        runtime.projects.known.borrow_mut().clear();
+    let failed = |failure: &Failure| match context.out.json {
+        true => {
+            context.out.text(&format!("{}\n", json_line(&report::document(&failure.problem()))))
+        }
+        false => Ok(warn_of(context, failure)),
+    };
+    take_turns(&runtime, failed, |waker| {
         let (now, began) = (clock::now(), clock::monotonic());
-        let sleep = match turn(&runtime, note.as_ref(), now) {
-            Ok((pulse, notices)) => {
-                open_windows(context, &runtime, &pulse);
-                waker.watch_signals(&pulse.watched);
-                let printed = show(context, &pulse, &notices, now);
-                // What is not recorded is printed again.
-                if let Err(failure) = delivered(&runtime.store, &notices, &printed) {
-                    context.out.say(&format!("{} {failure}", local_time(now)));
-                }
-                printed?;
-                // The next turn reports a folder that cannot be read.
-                let others = runtime.site.has_others_keepers().unwrap_or(true);
-                let longest = if others { MAX_SLEEP_WITH_OTHER_KEEPERS } else { MAX_SLEEP };
-                sleep_after(&pulse, clock::monotonic().duration_since(began)).min(longest)
-            }
-            Err(failure) => {
-                context.out.say(&format!("{} {failure}", local_time(now)));
-                FAILURE_DELAY
-            }
-        };
+        let (pulse, notices) = turn(&runtime, note.as_ref(), now)?;
+        open_windows(context, &runtime, &pulse);
+        waker.watch_signals(&pulse.watched);
+        let printed = show(context, &pulse, &notices, now);
+        delivered(context, &runtime.store, &notices, printed)?;
         if now.since(swept) > SWEEP_INTERVAL {
             swept = now;
-            if let Err(error) = runtime.engine().sweep(now) {
-                context.out.say(&format!("{} {}", local_time(now), Failure::from(error)));
-            }
+            runtime.engine().sweep(now)?;
         }
+        Ok(Some(sleep_after(&runtime, &pulse, began)))
+    })?;
+    print_stop(context, &runtime)
+}
+
+/// Takes turns until one is the last, which returns no time to sleep, or until a signal asks to
+/// stop. A turn that fails is reported and repeated: the store may be back in a moment. Only output
+/// that nobody can read ends the turns. Returns why they ended.
+pub(super) fn take_turns(
+    runtime: &Runtime,
+    failed: impl Fn(&Failure) -> Result<Exit>,
+    mut turn: impl FnMut(&mut Waker) -> Result<Option<Duration>>,
+) -> Result<WakeReason> {
+    let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
+    loop {
+        runtime.projects.known.borrow_mut().clear();
+        let sleep = match turn(&mut waker) {
+            Ok(Some(sleep)) => sleep,
+            Ok(None) => return Ok(WakeReason::Look),
+            Err(failure @ Failure::Output(_)) => return Err(failure),
+            Err(failure) => failed(&failure).map(|_| FAILURE_DELAY)?,
+        };
         if waker.wait(sleep) == WakeReason::Stop {
-            return print_stop(context, &runtime);
+            return Ok(WakeReason::Stop);
         }
     }
+}
+
+/// A failed turn in one line, with its cause, its code and its hint.
+pub(super) fn warn_of(context: &Context, failure: &Failure) -> Exit {
+    let problem = failure.problem();
+    let hint = problem.hint.as_ref().map(|hint| format!("; {}", hints::phrase(hint)));
+    let (at, code) = (local_time(clock::now()), problem.code.as_str());
+    let hint = hint.unwrap_or_default();
+    context.out.warn(&format!("{at} {} ({code}){hint}", problem.one_line()));
+    Exit::Failed
 }
 
 /// A turn with the daily note before and after it, and the notices that are to be printed now.
@@ -272,13 +292,20 @@ fn is_quiet(pulse: &TurnReport, notices: &[Notice]) -> bool {
         && notices.is_empty()
 }
 
-/// Records that notices were printed, or why not.
-fn delivered(store: &Store, notices: &[Notice], printed: &Result<Exit>) -> Result<()> {
+/// Records that notices were printed, or why not. What is not recorded is printed again.
+fn delivered(
+    context: &Context,
+    store: &Store,
+    notices: &[Notice],
+    printed: Result<Exit>,
+) -> Result<Exit> {
     if !notices.is_empty() {
         let sent = printed.as_ref().map(|_| ()).map_err(ToString::to_string);
-        store.notices_sent(Channel::Terminal, notices, sent)?;
+        if let Err(error) = store.notices_sent(Channel::Terminal, notices, sent) {
+            warn_of(context, &error.into());
+        }
     }
-    Ok(())
+    printed
 }
 
 /// Works as `up` does until `is_enough` holds or a signal stops it. If an `up` is already running,
@@ -294,32 +321,27 @@ pub(super) fn drive(
         Err(Failure::AlreadyUp { .. }) => None,
         Err(failure) => return Err(failure),
     };
-    let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     if only.is_some() {
         warn_without_workers(context, &runtime);
     }
-    loop {
-        let sleep = match only {
-            Some(_) => {
-                runtime.projects.known.borrow_mut().clear();
-                let began = clock::monotonic();
-                let pulse = runtime.engine().pulse(clock::now())?;
-                open_windows(context, &runtime, &pulse);
-                waker.watch_signals(&pulse.watched);
-                say_notices(context, &runtime.store, pulse.at)?;
-                sleep_after(&pulse, clock::monotonic().duration_since(began))
-            }
-            None => MAX_SLEEP,
-        };
-        if is_enough()? {
-            return Ok(());
+    let failed = |failure: &Failure| Ok(warn_of(context, failure));
+    let end = take_turns(&runtime, failed, |waker| {
+        let mut sleep = MAX_SLEEP;
+        if only.is_some() {
+            let began = clock::monotonic();
+            let pulse = runtime.engine().pulse(clock::now())?;
+            open_windows(context, &runtime, &pulse);
+            waker.watch_signals(&pulse.watched);
+            say_notices(context, &runtime.store, pulse.at)?;
+            sleep = sleep_after(&runtime, &pulse, began);
         }
-        if waker.wait(sleep) == WakeReason::Stop {
-            let how = "`banksman up` resumes the workflow";
-            context.out.say(&format!("stopped; running agents continue, and {how}"));
-            return Ok(());
-        }
+        Ok((!is_enough()?).then_some(sleep))
+    })?;
+    if end == WakeReason::Stop {
+        let how = "`banksman up` resumes the workflow";
+        context.out.say(&format!("stopped; running agents continue, and {how}"));
     }
+    Ok(())
 }
 
 /// Carries out what follows from past events of a manual workflow, without a running `up`. It
@@ -378,7 +400,7 @@ fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
     for notice in &notices {
         context.out.say(&sanitize(&hints::notice(notice)));
     }
-    delivered(store, &notices, &Ok(Exit::Done))
+    delivered(context, store, &notices, Ok(Exit::Done)).map(drop)
 }
 
 /// A window that cannot be opened is reported and otherwise ignored.
@@ -405,9 +427,18 @@ fn open_windows(context: &Context, runtime: &Runtime, pulse: &TurnReport) {
     }
 }
 
-/// How long to sleep after a turn that took `took`. The times of a turn come from the store's
-/// clock. This machine's clock may be minutes ahead; measured by it, everything would be overdue.
-fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
+/// How long to sleep after a turn. The death of another's keeper wakes nobody.
+pub(super) fn sleep_after(runtime: &Runtime, pulse: &TurnReport, began: Moment) -> Duration {
+    // The next turn reports a folder that cannot be read.
+    let others = runtime.site.has_others_keepers().unwrap_or(true);
+    let longest = if others { MAX_SLEEP_WITH_OTHER_KEEPERS } else { MAX_SLEEP };
+    left_of(pulse, clock::monotonic().duration_since(began)).min(longest)
+}
+
+/// How much is left until the next work after a turn that took `took`. The times of a turn come
+/// from the store's clock. This machine's clock may be minutes ahead; measured by it, everything
+/// would be overdue.
+fn left_of(pulse: &TurnReport, took: Duration) -> Duration {
     let Some(next) = pulse.next else { return MAX_SLEEP };
     let millis = u64::try_from(next.since(pulse.at).0).unwrap_or(u64::MAX);
     let left = Duration::from_millis(millis).saturating_sub(took);
@@ -416,7 +447,7 @@ fn sleep_after(pulse: &TurnReport, took: Duration) -> Duration {
 
 /// Locks the home folder: two `up` on one home would conflict.
 fn lock_home(home: &Path) -> Result<File> {
-    let path = home.join("up.lock");
+    let path = up_lock(home);
     let failed = Failure::file("lock", &path);
     fs::create_dir_all(home).map_err(failed)?;
     let mut file = OpenOptions::new()
@@ -458,7 +489,12 @@ fn print_start(context: &Context, runtime: &Runtime) {
 /// Without this message, a user without agents would wait for nothing.
 fn warn_without_workers(context: &Context, runtime: &Runtime) {
     if runtime.engine_config.workers.is_empty() {
-        context.out.say("no agent found on the PATH; see `banksman help workers`");
+        let programs = AgentKind::ALL.iter().filter_map(|kind| kind.adapter().program);
+        let programs = programs.collect::<Vec<_>>().join(", ");
+        context.out.say(&format!(
+            "no agent found on the PATH: install one ({programs}), or set one up as [workers.NAME] \
+             in .banksman/config.toml, see docs/running-agents.md"
+        ));
     }
 }
 
@@ -556,7 +592,7 @@ mod tests {
         let after = |next: Option<i64>, took: u64| {
             let next = next.map(|millis| at.plus(Span(millis)));
             let pulse = TurnReport { at, next, ..TurnReport::default() };
-            sleep_after(&pulse, Duration::from_millis(took))
+            left_of(&pulse, Duration::from_millis(took))
         };
         assert_eq!(after(Some(10_000), 400), Duration::from_millis(9_600));
         assert_eq!(after(Some(50), 400), MIN_SLEEP);

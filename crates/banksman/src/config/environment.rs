@@ -38,9 +38,9 @@ impl EnvVars {
 /// What the program reads besides the variables of settings.
 const READ: [(&str, &str); 16] = [
     (EnvVars::RUN_FOLDER, "the run that `banksman mcp` serves; set for agents"),
-    (EnvVars::TOKEN, "set inside an agent's run, where decisions cannot be answered"),
+    (EnvVars::TOKEN, "the token of the run; set by Banksman for its agent"),
     (EnvVars::KEEPER_KEY, "set by a keeper, only to renew the lease of its run"),
-    (EnvVars::RUN, "the same, for every process that a run starts"),
+    (EnvVars::RUN, "the id of the run; set for all its processes"),
     (EnvVars::HOME, "the parent of ~/.config and ~/.local/share"),
     (EnvVars::USER, "your name as an actor"),
     (EnvVars::LOGNAME, "your name as an actor, if USER is not set"),

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 use banksman_core::lifecycle::Outcome;
-use banksman_core::receipt::{ProcessExit, StreamSummary};
+use banksman_core::receipt::{ProcessExit, StreamSummary, Terminal};
 use banksman_core::time::Instant;
 
 use crate::exec::agent::{AgentEvent, AgentUsage, StreamReader, outcome_of, reader};
@@ -27,11 +27,32 @@ impl Recording {
         each_line(input, |line, seen| self.0.error_line(line, seen))
     }
 
-    /// How such a run ends, according to the stream and the exit status alone.
-    pub fn finish(self, exit: ProcessExit, now: Instant) -> (StreamSummary, Outcome) {
+    /// How such a run ends, according to the stream and the exit status alone, and why.
+    pub fn finish(
+        self,
+        exit: ProcessExit,
+        now: Instant,
+    ) -> (StreamSummary, Outcome, Option<String>) {
         let summary = self.0.finish(exit, now);
-        let outcome = outcome_of(&summary, exit);
-        (summary, outcome)
+        let (outcome, detail) = (outcome_of(&summary, exit), detail(&summary, exit));
+        (summary, outcome, detail)
+    }
+}
+
+fn detail(reading: &StreamSummary, exit: ProcessExit) -> Option<String> {
+    if let Some(fault) = &reading.fault {
+        return Some(fault.detail.clone());
+    }
+    let ending = match (exit.signal, exit.code) {
+        (Some(signal), _) => format!("killed by signal {signal}"),
+        (None, Some(code)) => format!("exited with {code}"),
+        (None, None) => "exit status unknown".to_owned(),
+    };
+    match reading.terminal {
+        Some(Terminal::Success) if exit.code == Some(0) => None,
+        Some(Terminal::Success) => Some(format!("{ending} after reporting success")),
+        Some(Terminal::Error) => Some(format!("{ending} after reporting an error")),
+        None => Some(format!("{ending} without a terminal event")),
     }
 }
 

@@ -6,7 +6,9 @@
 //! it, `words` finds the field for a person's words.
 
 mod answer;
+mod diff;
 mod refused;
+mod several;
 mod undo;
 mod verdicts;
 mod words;
@@ -34,9 +36,11 @@ use crate::store::runs::PastRun;
 use crate::store::{HistoryEntry, Store, Stored};
 
 pub(super) use answer::answer_telling;
-pub use answer::{AnswerRequest, AnswerResult, answer, synonyms};
+pub use answer::{AnswerRequest, AnswerResult, answer};
+pub use diff::Diff;
 pub use refused::require_person;
 pub(super) use refused::{may_answer, may_move, settled};
+pub use several::{answer_each, offering};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 
@@ -131,6 +135,12 @@ pub struct InboxItem {
     pub escalated: bool,
     /// What happens if nobody answers.
     pub consequence: Option<Consequence>,
+}
+
+impl InboxItem {
+    pub fn is_snoozed(&self, now: Instant) -> bool {
+        self.decision.snoozed_until.is_some_and(|until| until > now)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,6 +37,8 @@ pub enum CodeKind {
     Store,
     /// The same may succeed later.
     Busy,
+    /// It was done, and found problems.
+    Finding,
 }
 
 macro_rules! codes {
@@ -107,6 +109,10 @@ codes! {
     NoWorkflow Request "BM-E038" "there is no such workflow, or no such step in it"
     NotACursor Request "BM-E039" "that is not a cursor of the feed"
     NotText Request "BM-E040" "a file is too large, or is not text in UTF-8"
+    Found Finding "BM-E041" "a check found problems"
+    Incomplete Request "BM-E042" "part of it was not done; the message says which"
+    Unfinished Busy "BM-E043" "it is not finished or waits for a person; what was started goes on"
+    NeedsPermission Request "BM-E044" "the action needs a permission"
     Bug Request "BM-E099" "a bug in Banksman; nothing was changed"
 }
 

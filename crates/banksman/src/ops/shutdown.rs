@@ -35,6 +35,11 @@ pub fn stop_up(caller: &Principal, home: &Path) -> Result<Option<i32>, OpsError>
     up.map(|up| up.end().map(Pid::as_raw_pid)).transpose()
 }
 
+/// The file that the `up` of a home locks, with its process id.
+pub fn up_lock(home: &Path) -> PathBuf {
+    home.join("up.lock")
+}
+
 /// An `up` that holds the lock of its home.
 struct RunningUp {
     path: PathBuf,
@@ -45,7 +50,7 @@ struct RunningUp {
 impl RunningUp {
     /// None when no process holds the lock.
     fn of(home: &Path) -> Result<Option<Self>, OpsError> {
-        let path = home.join("up.lock");
+        let path = up_lock(home);
         let opened = if_exists(File::open(&path)).map_err(|source| read_error(&path, source))?;
         let Some(file) = opened else { return Ok(None) };
         let mut polls = 0;

@@ -5,8 +5,6 @@ use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Instant;
 use clap::{Args, ValueEnum};
 
-use super::is_snoozed;
-use crate::api::Sorted;
 use crate::api::decision::{Answer, Answers};
 use crate::api::error::ErrorDocument;
 use crate::api::task::TransitionResponse;
@@ -15,13 +13,11 @@ use crate::cli::moves::{again, transition};
 use crate::cli::output::sanitize;
 use crate::cli::symbols::Symbols;
 use crate::cli::{Context, Exit, Failure, Result, report};
-use crate::ops::decisions::{
-    self, AnswerRequest, AnswerResult, DecisionRef, InboxItem, has_way_back, synonyms,
-};
-use crate::ops::error_report::ErrorReport;
+use crate::ops::Session;
+use crate::ops::decisions::{self, AnswerRequest, AnswerResult, DecisionRef, has_way_back};
+use crate::ops::error_report::{Code, ErrorReport};
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
-use crate::ops::{OpsError, Session};
 
 /// Options of every answer.
 #[derive(Debug, Args)]
@@ -116,7 +112,13 @@ pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Ex
         return Err(Failure::argument(message, hint));
     }
     if args.all {
-        which = matching_decisions(context, &session, word, args.escalated)?;
+        let escalated = match args.escalated {
+            Escalated::No => Some(false),
+            Escalated::Yes => Some(true),
+            Escalated::Any => None,
+        };
+        let project = context.project_flag.as_deref();
+        which = decisions::offering(&session, project, word, escalated, context.now)?;
     }
     let fields = args.how.fields.fields()?;
     let request = |which| args.how.request(which, word, text.clone(), fields.clone());
@@ -159,70 +161,48 @@ fn split_ids(words: &[String]) -> Result<(Vec<DecisionRef>, Option<String>)> {
     }
 }
 
-/// The open decisions that offer an action, matched as an answer would be.
-fn matching_decisions(
-    context: &Context,
-    session: &Session,
-    word: &str,
-    escalated: Escalated,
-) -> Result<Vec<DecisionRef>> {
-    let now = session.now(context.now)?;
-    let offers = |item: &InboxItem| {
-        let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
-        actions.any(|action| action == word || synonyms(word).contains(&action))
-    };
-    let wanted = |item: &InboxItem| match escalated {
-        Escalated::No => !item.escalated,
-        Escalated::Yes => item.escalated,
-        Escalated::Any => true,
-    };
-    let mut items = decisions::inbox(session, context.project_flag.as_deref())?;
-    items.retain(|item| !is_snoozed(item, now) && offers(item) && wanted(item));
-    Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
-}
-
 /// Gives the same answer to several decisions. A rejected answer does not stop the others.
 fn answer_several(
     context: &Context,
     session: &Session,
     requests: &mut [AnswerRequest],
 ) -> Result<Exit> {
-    let (mut answers, mut lines, mut refused) = (Vec::new(), String::new(), 0);
-    let mut merges = Vec::new();
-    for request in &mut *requests {
-        let which = request.which;
-        // An idempotency key covers one request, and each answer is one.
-        request.key = request.key.as_ref().map(|key| format!("{key}/{which}"));
-        match decisions::answer(session, request, context.now) {
+    let (mut answers, mut lines, mut refused) = (Vec::new(), String::new(), Vec::new());
+    let (mut merges, mut code) = (Vec::new(), None);
+    for (which, answered) in decisions::answer_each(session, requests, context.now) {
+        match answered {
             Ok(answered) => {
                 lines.push_str(&line(context.out.symbols, &answered));
                 merges.extend(merge_message(session, &answered, context.now)?);
                 answers.push(document(session, answered)?);
             }
             Err(error) => {
-                refused += 1;
-                let (document, line) = refusal(context.out.symbols, which, &error);
-                answers.push(document);
-                lines.push_str(&line);
+                let problem = ErrorReport::from(&error);
+                let document = ErrorDocument {
+                    decision: Some(which.to_string()),
+                    ..report::document(&problem)
+                };
+                answers.push(Answer::Refused(document));
+                lines.push_str(&refusal(context.out.symbols, which, &problem));
+                refused.push(format!("{which}: {}", problem.one_line()));
+                code = code.or(Some(problem.code));
             }
         }
     }
     if requests.is_empty() {
         lines.push_str("no matching decisions\n");
     }
-    context.out.answer(|| Answers { answers, refused }, || lines)?;
+    let code = code.unwrap_or(Code::Refused);
+    let document = Answers { answers, refused: refused.len() };
+    let exit = report::answer(&context.out, code, refused, || document, || lines)?;
     merges.iter().for_each(|words| context.out.say(words));
     context.out.next(&["decisions"]);
-    Ok(if refused > 0 { Exit::Failed } else { Exit::Done })
+    Ok(exit)
 }
 
-fn refusal(symbols: Symbols, which: DecisionRef, error: &OpsError) -> (Sorted<Answer>, String) {
-    let problem = ErrorReport::from(error);
+fn refusal(symbols: Symbols, which: DecisionRef, problem: &ErrorReport) -> String {
     let (message, code) = (sanitize(&problem.message), problem.code.as_str());
-    let text = format!("{} {which}  {message} ({code})\n", symbols.success(false));
-    let document =
-        ErrorDocument { decision: Some(which.to_string()), ..report::document(&problem) };
-    (Sorted(Answer::Refused(document)), text)
+    format!("{} {which}  {message} ({code})\n", symbols.success(false))
 }
 
 /// Prints the result of an answer.
@@ -244,12 +224,12 @@ pub(super) fn print_answer(
     Ok(context.out.next(&next.into_iter().flatten().collect::<Vec<_>>()))
 }
 
-fn document(session: &Session, answered: AnswerResult) -> Result<Sorted<Answer>> {
+fn document(session: &Session, answered: AnswerResult) -> Result<Answer> {
     let AnswerResult { decision, action, applied } = answered;
     let view = tasks::view_of(session, applied.stored)?;
     let made = Box::new(TransitionResponse::made(&view, applied.entry.as_ref()));
     let (decision, replayed) = (decision.id.to_string(), applied.replayed);
-    Ok(Sorted(Answer::Given { made, action, decision, replayed }))
+    Ok(Answer::Given { made, action, decision, replayed })
 }
 
 /// A message for an answer that starts a merge: the merge is not finished when the answer is

@@ -5,13 +5,12 @@ use std::iter;
 
 use banksman_core::failure::ProofLevel;
 use banksman_core::ids::RunId;
-use banksman_core::lifecycle::contract::{AnswerName, Field};
+use banksman_core::lifecycle::contract::AnswerName;
 use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
 use clap::Args;
 
 use super::mark;
-use crate::api::Sorted;
 use crate::api::decision::{self, Question};
 use crate::cli::arguments::ActorArgs;
 use crate::cli::output::{self, cells, sanitize, sanitize_lines, section};
@@ -19,7 +18,7 @@ use crate::cli::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_usage, local,
 };
 use crate::cli::{Context, Exit, Result};
-use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Offer, ReviewerVerdict};
+use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Diff, Offer, ReviewerVerdict};
 use crate::store::runs::PastRun;
 
 /// Show everything needed to decide
@@ -44,11 +43,11 @@ const RUNS: usize = 3;
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let question = decisions::question(&session, args.which, context.now)?;
-    let diff = Diff::of(context, &question);
+    let diff = Diff::of(&question, &context.config.agents);
     let command = diff.as_ref().map(Diff::command);
     let now = session.now(context.now)?;
     context.out.answer(
-        || Sorted(Question::new(&question, command.as_deref())),
+        || Question::new(&question, command.as_deref()),
         || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
@@ -66,46 +65,6 @@ fn next(question: &DecisionDetail) -> Vec<String> {
         return iter::once(look).chain(question.offers.iter().map(answer)).collect();
     }
     question.offers.first().map(answer).into_iter().chain([format!("show {task}")]).collect()
-}
-
-/// Where the changes can be reviewed.
-#[derive(Debug, Clone)]
-pub(super) enum Diff {
-    Commits { folder: String, base: String, head: String },
-    PullRequest(String),
-}
-
-impl Diff {
-    /// The pull request, or the commits that would be merged in its place, or those of the last run
-    /// that made any.
-    pub(super) fn of(context: &Context, question: &DecisionDetail) -> Option<Self> {
-        let stored = &question.detail.stored;
-        // A run without a commit, such as a planner's, ends where it began.
-        let has_commits = |run: &&PastRun| run.level != Some(ProofLevel::Claimed);
-        let last =
-            || question.runs.iter().rev().filter(has_commits).find_map(|run| run.head.clone());
-        let head = stored.text(Field::PrHead).map(str::to_owned).or_else(last);
-        let base = context.config.agents.worktrees.base.clone();
-        let pr = stored.text(Field::PrUrl).filter(|_| stored.local_branch().is_none());
-        match (pr, question.folder.clone(), head) {
-            (Some(url), _, _) => Some(Self::PullRequest(url.to_owned())),
-            (None, Some(folder), Some(head)) => Some(Self::Commits {
-                folder,
-                base: base.unwrap_or_else(|| "HEAD".to_owned()),
-                head,
-            }),
-            (None, _, _) => None,
-        }
-    }
-
-    pub(super) fn command(&self) -> String {
-        match self {
-            Self::Commits { folder, base, head } => {
-                format!("git -C {folder} diff {base}...{head}")
-            }
-            Self::PullRequest(url) => format!("gh pr diff {url}"),
-        }
-    }
 }
 
 pub(super) fn page(

@@ -13,8 +13,7 @@ use banksman_core::time::Span;
 use clap::Args;
 
 use super::answer::{self, line};
-use super::is_snoozed;
-use super::show::{Diff, page};
+use super::show::page;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::hints::phrase;
 use crate::cli::output::{sanitize, sanitize_lines};
@@ -22,7 +21,9 @@ use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed};
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
-use crate::ops::decisions::{self, AnswerRequest, DecisionDetail, DecisionRef, Offer, UNDO_WINDOW};
+use crate::ops::decisions::{
+    self, AnswerRequest, DecisionDetail, DecisionRef, Diff, Offer, UNDO_WINDOW,
+};
 
 /// Answer the open decisions one by one with single keys; escalated ones come first
 #[derive(Debug, Args)]
@@ -80,7 +81,7 @@ impl Triage<'_> {
     fn answer_all(&mut self) -> Result<usize> {
         let now = self.session.now(clock::now())?;
         let mut items = decisions::inbox(self.session, self.context.project_flag.as_deref())?;
-        items.retain(|item| !is_snoozed(item, now));
+        items.retain(|item| !item.is_snoozed(now));
         items.sort_by_key(|item| !item.escalated);
         let all = items.len();
         if all == 0 {
@@ -106,7 +107,8 @@ impl Triage<'_> {
                 return Ok(true);
             }
             if shows_page {
-                let diff = Diff::of(self.context, &question).map(|diff| diff.command());
+                let diff =
+                    Diff::of(&question, &self.context.config.agents).map(|diff| diff.command());
                 let now = self.session.now(clock::now())?;
                 let text = page(self.context.out.symbols, &question, diff.as_deref(), now);
                 say(self.context, text.trim_end())?;
@@ -216,7 +218,7 @@ impl Triage<'_> {
     }
 
     fn diff(&self, question: &DecisionDetail) -> Result<Next> {
-        let text = match Diff::of(self.context, question) {
+        let text = match Diff::of(question, &self.context.config.agents) {
             None => "there are no commits".to_owned(),
             Some(diff @ Diff::PullRequest(_)) => diff.command(),
             Some(Diff::Commits { folder, base, head }) => {

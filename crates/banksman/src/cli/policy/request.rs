@@ -11,8 +11,9 @@ use super::show::policy_here;
 use crate::api::policy::Requested;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize_lines;
-use crate::cli::{Context, Exit, Failure, Result};
+use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::config::{EnvVars, Environment};
+use crate::ops::error_report::Code;
 use crate::ops::policy::{self, PermissionResult};
 use crate::ops::reports::RunFolder;
 
@@ -62,14 +63,11 @@ pub(super) fn run(context: &Context, args: &RequestArgs) -> Result<Exit> {
 }
 
 fn said(context: &Context, request: Option<&str>) -> Result<Exit> {
-    context.out.answer(
-        || Requested::new(request),
-        || match request {
-            None => "continue\n".to_owned(),
-            Some(request) => {
-                format!("a person is asked; end your turn\n{}\n", sanitize_lines(request))
-            }
-        },
-    )?;
-    Ok(if request.is_none() { Exit::Done } else { Exit::Failed })
+    let asked = request.map(|_| "a person is asked; end your turn".to_owned());
+    let text = match (&asked, request) {
+        (Some(asked), Some(request)) => format!("{asked}\n{}\n", sanitize_lines(request)),
+        _ => "continue\n".to_owned(),
+    };
+    let (code, asked) = (Code::NeedsPermission, asked.into_iter().collect());
+    report::answer(&context.out, code, asked, || Requested::new(request), || text)
 }

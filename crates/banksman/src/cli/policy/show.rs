@@ -7,9 +7,9 @@ use banksman_core::policy::{self, Assessment, Policy, Rank};
 use clap::Args;
 
 use super::ActionArgs;
+use crate::api::Checked;
 use crate::api::error::FieldMessage;
 use crate::api::policy::Classified;
-use crate::api::{Checked, Sorted};
 use crate::cli::files::read_text;
 use crate::cli::output::{cells, sanitize, sanitize_lines, table};
 use crate::cli::{Context, Exit, Failure, NoArgs, Result, report};
@@ -47,7 +47,7 @@ pub(in crate::cli) struct TestArgs {
 
 pub(super) fn show(context: &Context, _: &NoArgs) -> Result<Exit> {
     let policy = policy_here(context)?;
-    context.out.answer(|| Sorted(&policy), || listed(&policy))
+    context.out.answer(|| &policy, || listed(&policy))
 }
 
 /// The policy in effect here.
@@ -98,20 +98,20 @@ pub(super) fn test(context: &Context, args: &TestArgs) -> Result<Exit> {
     let root = context.config.root.display().to_string();
     let verdict = policy.assess(&args.action.action(), &root);
     let asks = policy.needs_permission(args.rank, verdict.class);
-    context.out.answer(
-        || Classified::new(&verdict, args.rank, asks),
-        || text(&verdict, args.rank, asks),
-    )?;
-    Ok(if asks { Exit::Failed } else { Exit::Done })
-}
-
-fn text(verdict: &Assessment, rank: Rank, asks: bool) -> String {
     let then = if asks { "must ask first" } else { "may do it" };
-    let article = match rank {
+    let article = match args.rank {
         Rank::Intern => "an",
         Rank::Specialist | Rank::Lead => "a",
     };
-    let mut lines = format!("{}  {article} {rank} {then}\n", verdict.class);
+    let line = format!("{}  {article} {} {then}", verdict.class, args.rank);
+    let text = format!("{line}\n{}", reasons(&verdict));
+    let (code, asks_first) = (Code::NeedsPermission, asks.then_some(line).into_iter().collect());
+    let document = || Classified::new(&verdict, args.rank, asks);
+    report::answer(&context.out, code, asks_first, document, || text)
+}
+
+fn reasons(verdict: &Assessment) -> String {
+    let mut lines = String::new();
     for finding in &verdict.findings {
         let by = finding.rule.as_ref().map(|(name, place)| format!("  ({name}, {place})"));
         lines.push_str(&format!(

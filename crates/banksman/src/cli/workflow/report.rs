@@ -12,7 +12,7 @@ use crate::cli::up::{follow_up, follow_up_until};
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
-use crate::ops::error_report::{ErrorReport, Hint};
+use crate::ops::error_report::{Code, ErrorReport, Hint};
 use crate::ops::workflows::{self, ManualCheck, ReportedOutcome, StepReport, WorkFolder};
 use crate::store::Applied;
 
@@ -114,8 +114,9 @@ pub(super) fn run(context: &Context, args: &ReportArgs) -> Result<Exit> {
             None => moved,
             Some(ManualCheck::Over(moved)) => *moved,
             Some(ManualCheck::Open) => {
-                context.out.say(&format!("stopped waiting; the check continues: banksman {next}"));
-                return Ok(Exit::GaveUp);
+                let message = "stopped waiting; the check continues".to_owned();
+                let hint = format!("`banksman {next}` shows how it ended");
+                return Err(Failure::Invalid { code: Code::Unfinished, message, hint });
             }
             Some(ManualCheck::Against { found, again }) => {
                 let message = format!("`{}` is not done: {found}", args.step);

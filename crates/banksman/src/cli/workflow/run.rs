@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
-use banksman_core::lifecycle::{StateKind, TransitionTarget};
 use banksman_core::machine::Record;
 use banksman_core::time::Instant;
 use clap::Args;
@@ -17,7 +17,8 @@ use crate::cli::arguments::ActorArgs;
 use crate::cli::output::sanitize;
 use crate::cli::symbols::{counted, first_line, local_time};
 use crate::cli::up::{drive, follow_up};
-use crate::cli::{Context, Exit, Result};
+use crate::cli::{Context, Exit, Result, report};
+use crate::ops::error_report::Code;
 use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::ops::{Session, tasks};
@@ -89,12 +90,13 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit> {
     for id in &ids {
         standings.push(workflows::standing(&session, tasks::find(&session, *id)?)?);
     }
-    context.out.answer(
-        || api::list("workflows", standings.iter().map(api::workflow::Workflow::new)),
-        || standings.iter().map(|standing| answer(context, standing)).collect::<Vec<_>>().join(""),
-    )?;
+    let (code, failed) = if stays { unfinished(&standings) } else { (Code::Unfinished, vec![]) };
+    let document = || api::list("workflows", standings.iter().map(api::workflow::Workflow::new));
+    let exit = report::answer(&context.out, code, failed, document, || {
+        standings.iter().map(|standing| answer(context, standing)).collect::<Vec<_>>().join("")
+    })?;
     say_next(context, args, &standings);
-    Ok(if stays { exit(&standings) } else { Exit::Done })
+    Ok(exit)
 }
 
 fn answer(context: &Context, standing: &WorkflowStatus) -> String {
@@ -104,19 +106,21 @@ fn answer(context: &Context, standing: &WorkflowStatus) -> String {
     render(context, standing, Extent::Folded)
 }
 
-/// A command after `workflow run FILE &&` must not start before the workflow is complete.
-fn exit(standings: &[WorkflowStatus]) -> Exit {
-    let ended = |wanted: fn(StateKind) -> bool| {
-        move |standing: &WorkflowStatus| wanted(standing.workflow.state().kind)
+/// What is not complete: a command after `workflow run FILE &&` must not start before all is.
+fn unfinished(standings: &[WorkflowStatus]) -> (Code, Vec<String>) {
+    let kind = |standing: &WorkflowStatus| standing.workflow.state().kind;
+    let is_aborted = |standing: &WorkflowStatus| {
+        matches!(kind(standing), StateKind::Cancelled | StateKind::Failed)
     };
-    if standings.iter().any(ended(|kind| matches!(kind, StateKind::Cancelled | StateKind::Failed)))
-    {
-        Exit::Failed
-    } else if standings.iter().all(ended(|kind| kind == StateKind::Done)) {
-        Exit::Done
-    } else {
-        Exit::GaveUp
-    }
+    let code = match standings.iter().any(is_aborted) {
+        true => Code::Incomplete,
+        false => Code::Unfinished,
+    };
+    let open = standings.iter().filter(|standing| kind(standing) != StateKind::Done);
+    let is_in = |standing: &WorkflowStatus| {
+        format!("{} is in {}", standing.workflow.task.id, standing.workflow.state().name)
+    };
+    (code, open.map(is_in).collect())
 }
 
 fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {
@@ -140,38 +144,10 @@ fn work_until_idle(context: &Context, session: &Session, ids: &[TaskId]) -> Resu
             let parent = tasks::find(session, *id)?;
             tasks::refresh_children(session, *id, steps)?;
             log.print_new(context, session, steps)?;
-            moving |= is_moving(&parent, steps);
+            moving |= workflows::is_moving(&parent, steps);
         }
         Ok(!moving)
     })
-}
-
-/// Whether something will happen without a person.
-fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
-    let by_itself = |stored: &Stored| {
-        let state = stored.state();
-        match state.kind {
-            StateKind::Queued => stored.task.open_needs == 0,
-            StateKind::Working | StateKind::Reviewing | StateKind::Blocked => true,
-            // A timeout may mean consent, as in a veto window. If it only fails the step, the
-            // workflow waits for a person.
-            StateKind::Waiting | StateKind::Parked => {
-                let mut bounds =
-                    stored.lifecycle.exits(stored.task.state).filter(|row| row.timeout.is_some());
-                bounds.any(|row| matches!(row.to, TransitionTarget::State(to) if stored.lifecycle.state(to).kind == StateKind::Done))
-            }
-            StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
-        }
-    };
-    match parent.state().kind {
-        StateKind::Working => {
-            let over = steps.values().all(|step| step.state().kind == StateKind::Done);
-            over || steps.values().any(by_itself)
-        }
-        StateKind::Queued | StateKind::Reviewing => true,
-        StateKind::Waiting | StateKind::Blocked | StateKind::Parked => false,
-        StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
-    }
 }
 
 /// What was already printed.

@@ -10,8 +10,9 @@ use super::ParamArgs;
 use crate::api::workflow::Simulation;
 use crate::cli::output::{cells, sanitize, table};
 use crate::cli::symbols::{counted, format_cost, format_span};
-use crate::cli::{Context, Exit, Failure, Result};
+use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::ops::Session;
+use crate::ops::error_report::Code;
 use crate::ops::workflows::{self, Simulated, Verdicts};
 
 /// How many lines of a simulation are printed; --json has all of them.
@@ -71,16 +72,18 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit> {
     let store = store_if_any(context)?;
     let rounds = usize::try_from(context.config.agents.panels.rounds).unwrap_or_default();
     let simulated = workflows::simulate(&flow, &verdicts, store.as_ref(), rounds)?;
-    context.out.answer(|| Simulation::new(&flow, &simulated), || text(&simulated))?;
-    let (file, params) = (args.file.display(), args.params.as_flags());
-    context.out.next(&[&format!("workflow run {file}{params}")]);
-    Ok(match simulated.walk.ended {
+    let stuck = match simulated.walk.ended {
         SimulationEnd::Done
         | SimulationEnd::Aborted
         | SimulationEnd::Person
-        | SimulationEnd::CutOff => Exit::Done,
-        SimulationEnd::Stuck => Exit::Findings,
-    })
+        | SimulationEnd::CutOff => Vec::new(),
+        end @ SimulationEnd::Stuck => vec![end.to_string()],
+    };
+    let document = || Simulation::new(&flow, &simulated);
+    let exit = report::answer(&context.out, Code::Found, stuck, document, || text(&simulated))?;
+    let (file, params) = (args.file.display(), args.params.as_flags());
+    context.out.next(&[&format!("workflow run {file}{params}")]);
+    Ok(exit)
 }
 
 /// Past runs are optional: before the first run there is no store.

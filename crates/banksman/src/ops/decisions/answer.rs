@@ -166,7 +166,7 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
 }
 
 /// Actions with the same meaning as a word.
-pub fn synonyms(word: &str) -> &'static [&'static str] {
+pub(super) fn synonyms(word: &str) -> &'static [&'static str] {
     SYNONYMS.iter().find(|(known, _)| known.name() == word).map_or(&[], |(_, same)| same)
 }
 

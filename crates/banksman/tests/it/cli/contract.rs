@@ -267,6 +267,28 @@ fn a_refusal_has_the_shape_of_every_failure() {
 }
 
 #[test]
+fn an_answer_that_ends_with_a_failing_exit_code_has_the_keys_of_every_failure() {
+    let sandbox = Sandbox::new();
+    sandbox.add("Fix the login");
+    for (args, exit, code, own) in [
+        (&["policy", "test", "git push --force"][..], 1, "BM-E044", "needsApproval"),
+        (&["decisions", "approve", "t1", "d9"], 1, "BM-E019", "answers"),
+        (&["audit", "verify", "--expect", "none"], 5, "BM-E041", "digest"),
+    ] {
+        let ran = sandbox.run(&[args, &["--json"]].concat());
+        let document = ran.failed_answer();
+        assert_eq!((ran.code, &document["code"]), (Some(exit), &code.into()), "{ran}");
+        assert!(!document[own].is_null(), "its own keys stand beside them: {ran}");
+    }
+    let connection = rusqlite::Connection::open(sandbox.store()).unwrap();
+    connection.execute("UPDATE tasks SET state = 'nowhere'", []).unwrap();
+    let ran = sandbox.run(&["check", "--json"]);
+    let document = ran.failed_answer();
+    assert_eq!((ran.code, &document["code"]), (Some(5), &"BM-E041".into()), "{ran}");
+    assert_eq!((&document["ok"], &document["findings"][0]["task"]), (&false.into(), &"t1".into()));
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_reported_on_stderr() {
     let sandbox = Sandbox::new();
     sandbox.add("Fix the login");

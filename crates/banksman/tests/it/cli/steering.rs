@@ -70,6 +70,36 @@ fn up_runs_tasks_to_their_end_and_down_ends_it() {
 }
 
 #[test]
+fn a_turn_that_fails_is_reported_with_its_cause_and_repeated() {
+    for flag in ["--json", "-q"] {
+        let harness = Harness::new();
+        let mut up = harness.start(&["up", flag]);
+        let (out, err) = (up.stdout.take().unwrap(), up.stderr.take().unwrap());
+        let mut out = BufReader::new(out).lines().map(Result::unwrap);
+        let mut err = BufReader::new(err).lines().map(Result::unwrap);
+        harness.task("Build a wall", &[SAY, DONE]);
+        assert!(out.next().unwrap().contains("r1.1"), "it takes turns");
+        harness.wait_for_end("r1.1");
+        let runs = harness.runs().join("runs");
+        fs::rename(&runs, harness.runs().join("away")).unwrap();
+        fs::write(&runs, "no folder").unwrap();
+        harness.add("Another");
+        let (said, expected) = match flag {
+            "--json" => (out.find(|line| line.contains("BM-E")), "\"success\":false"),
+            _ => (err.next(), "warning: "),
+        };
+        let said = said.unwrap();
+        assert!(said.contains(expected) && said.contains("BM-E004"), "{flag}: {said}");
+        assert!(said.contains("(os error 20)"), "{flag}: {said}");
+        fs::remove_file(&runs).unwrap();
+        fs::rename(harness.runs().join("away"), &runs).unwrap();
+        assert!(out.any(|line| line.contains("r2.1")), "{flag}: it goes on");
+        harness.ok(&["down"]);
+        assert!(up.wait().unwrap().success());
+    }
+}
+
+#[test]
 fn down_signals_nobody_whose_lock_is_free() {
     let harness = Harness::new();
     // It lives until its input is closed.
@@ -96,7 +126,8 @@ fn down_stops_the_others_when_a_job_cannot_be_read() {
     let told = "r1.2 of t1 is in an unknown state: failed to read the receipt of r1.2: ";
     assert!(down.stdout.contains(told), "{down}");
     let again = harness.run(&["down", "--agents", "--json"]);
-    assert!(again.stdout.contains("\"unreadable\": [\n    \"r1.2\"\n  ]"), "{again}");
+    let document = again.failed_answer();
+    assert_eq!((&document["unreadable"], &document["code"]), (&json!(["r1.2"]), &json!("BM-E004")));
 }
 
 #[test]

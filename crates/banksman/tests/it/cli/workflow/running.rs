@@ -467,7 +467,8 @@ fn a_run_without_any_agent_says_so() {
     let mut command = harness.command(&["workflow", "run", "w.yaml"]);
     command.env("PATH", harness.path());
     let run = Up::start(command, &log);
-    let says = "no agent found on the PATH; see `banksman help workers`";
+    let says =
+        "no agent found on the PATH: install one (claude, codex, gemini, opencode), or set one up";
     harness.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
     harness.ok(&["down"]);
     let (code, said) = run.wait();
