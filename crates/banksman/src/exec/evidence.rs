@@ -8,6 +8,7 @@ mod proof;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use banksman_core::globs::Globs;
 use banksman_core::limits::EVIDENCE_PATHS;
 use banksman_core::receipt::Evidence;
 
+use super::files::{AtPath, if_exists};
 use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
 use super::process::{RunError, Runner};
@@ -213,8 +215,13 @@ fn links_to_outside(
         note(&change.path, git.link_target(&change.object)?.as_bytes());
     }
     for path in status.paths() {
-        if let Ok(target) = fs::read_link(worktree.join(OsStr::from_bytes(path))) {
-            note(path, target.as_os_str().as_bytes());
+        let file = worktree.join(OsStr::from_bytes(path));
+        match if_exists(fs::read_link(&file)) {
+            Ok(Some(target)) => note(path, target.as_os_str().as_bytes()),
+            Ok(None) => {}
+            // It is no link.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {}
+            Err(error) => return Err(error).during("reading the link", &file),
         }
     }
     found.truncate(EVIDENCE_PATHS);

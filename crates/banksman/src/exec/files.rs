@@ -51,10 +51,7 @@ impl<T> AtPath<T> for io::Result<T> {
 
 /// Removes a file, if it exists.
 pub(in crate::exec) fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if !is_missing(&error) => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    if_exists(fs::remove_file(path)).map(drop)
 }
 
 pub(in crate::exec) fn sync_folder(path: &Path) -> Result<(), FileError> {

@@ -151,6 +151,7 @@ fn has_variable(pid: Pid, wanted: &str) -> bool {
 /// All processes; none without `/proc`.
 fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    // A process that exits while they are listed is not there.
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| read(Pid::from_raw(pid)?)).collect()
 }

@@ -43,6 +43,7 @@ impl Wake {
                 Ok(0) => return woken,
                 Ok(_) => woken = true,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Nothing more to read.
                 Err(_) => return woken,
             }
         }

@@ -147,10 +147,10 @@ impl LocalSite {
 
     fn names(&self, folder: &str) -> Result<Vec<JobId>, SiteError> {
         let path = self.home.join(folder);
-        let entries = fs::read_dir(&path).at("list", &path)?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let entries = fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let names = entries.at("list", &path)?.into_iter().map(|entry| entry.file_name());
         // A folder that is not named after a job is not ours.
-        let mut jobs: Vec<JobId> = names.filter_map(|name| name.parse().ok()).collect();
+        let mut jobs: Vec<JobId> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
         jobs.sort();
         Ok(jobs)
     }
@@ -177,6 +177,7 @@ impl LocalSite {
         let entries = fs::read_dir(&past).at("list", &past)?;
         let mut aged: Vec<(Instant, PathBuf)> = entries
             .filter_map(|entry| {
+                // What is gone already needs no pruning.
                 let entry = entry.ok()?;
                 Some((changed_at(&entry.metadata().ok()?), entry.path()))
             })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use banksman_core::receipt::EndCause;
 
 use super::{WorktreeJob, diverged, link};
-use crate::exec::files::AtPath;
+use crate::exec::files::{AtPath, if_exists};
 use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
 use crate::exec::process::RunError;
@@ -227,11 +227,11 @@ fn is_open_somewhere(file: &Path) -> bool {
 pub(super) fn remove_operation_state(record: &Path) -> Result<(), RunError> {
     for (file, _) in UNFINISHED {
         let path = record.join(file);
-        let removed = match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
-            Ok(_) => fs::remove_file(&path),
-            Err(_) => Ok(()),
-        };
+        let removed = if_exists(path.symlink_metadata()).and_then(|found| match found {
+            Some(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Some(_) => fs::remove_file(&path),
+            None => Ok(()),
+        });
         removed.during("removing", &path)?;
     }
     Ok(())

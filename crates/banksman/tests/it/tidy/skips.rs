@@ -1,6 +1,8 @@
 //! No test passes because something is missing: what it needs is in its name, so that the runner
 //! skips it and counts it as skipped.
 
+use std::collections::BTreeSet;
+
 use super::source::{SourceFile, Violation, found};
 
 /// Where the names are detected.
@@ -15,8 +17,13 @@ pub(super) fn early_ends(file: &SourceFile) -> Vec<Violation> {
         !is_free && file.is_test_at(literal.offset) && literal.text.contains("SKIPPED")
     });
     let ends = test_bodies(&file.code).flat_map(|(from, body)| {
-        let elses = body.match_indices("else {").map(move |(at, _)| (from + at, &body[at + 6..]));
-        elses.filter(|(_, rest)| {
+        let blocks = body.match_indices('{').filter(|(at, _)| {
+            let before = body[..*at].trim_end();
+            let condition = before.rsplit(['{', ';', '}']).next().unwrap_or_default();
+            before.ends_with("else") || condition.trim_start().starts_with("if !")
+        });
+        let blocks = blocks.map(move |(at, _)| (from + at, &body[at + 1..]));
+        blocks.filter(|(_, rest)| {
             let rest = rest.trim_start().strip_prefix("return");
             let rest = rest.map(|rest| rest.strip_prefix(';').unwrap_or(rest).trim_start());
             rest.is_some_and(|rest| rest.starts_with('}'))
@@ -40,12 +47,14 @@ fn test_bodies(code: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Modules called for a need that the script does not detect.
 pub(super) fn unknown_needs(files: &[SourceFile]) -> Vec<Violation> {
     let script = files.iter().find(|file| file.path == SCRIPT).map_or("", |file| &file.text);
+    let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let is_word = |one: char| one == '_' || one.is_alphanumeric();
+    let words: BTreeSet<&str> = lines.flat_map(|line| line.split(|one| !is_word(one))).collect();
     let unknown = |file: &SourceFile| {
         let modules = file.code.match_indices("mod needs_").filter_map(|(at, _)| {
-            let name = file.code[at + 4..].split(|one: char| one != '_' && !one.is_alphanumeric());
-            let name = name.into_iter().next()?;
-            let says = format!("{SCRIPT} does not know `{name}`");
-            (!script.contains(name)).then(|| file.violation(at, "unknown need", says))
+            let need = file.code[at + "mod needs_".len()..].split(|one| !is_word(one)).next()?;
+            let says = format!("{SCRIPT} does not look for `{need}`");
+            (!words.contains(need)).then(|| file.violation(at, "unknown need", says))
         });
         modules.collect::<Vec<_>>()
     };
@@ -61,12 +70,16 @@ fn a_test_that_ends_early_is_found() {
         found(early_ends, "crates/core/tests/a.rs", text),
         [17, 3, 14].map(|line| format!("crates/core/tests/a.rs:{line}: skip that passes"))
     );
+    let text =
+        "#[test]\nfn a() {\n    if !has_tmux() {\n        return;\n    }\n    b(|| return);\n}\n";
+    assert_eq!(found(early_ends, "crates/core/tests/a.rs", text).len(), 1);
 }
 
 #[test]
 fn a_need_that_nobody_looks_for_is_found() {
-    let rust = SourceFile::new("crates/core/tests/a.rs", "mod needs_a;\nmod needs_b {}\n");
-    let files = [SourceFile::new(SCRIPT, "# needs_a\n"), rust];
+    let rust = "mod needs_a;\nmod needs_b {}\nmod needs_c;\n";
+    let rust = SourceFile::new("crates/core/tests/a.rs", rust);
+    let files = [SourceFile::new(SCRIPT, "# needs_c: b\nhas a 'there is none' a -V\n"), rust];
     let lines: Vec<usize> = unknown_needs(&files).iter().map(|one| one.line).collect();
-    assert_eq!(lines, [2]);
+    assert_eq!(lines, [2, 3], "a comment is not enough");
 }
