@@ -30,9 +30,6 @@ pub(super) enum SettingType {
     List,
 }
 
-/// Old names of settings, which files may still use.
-pub(super) const RENAMED: &[(&str, &str)] = &[("panel.whole", "panel.timeout")];
-
 #[derive(Debug, Clone, Copy)]
 pub struct SettingKey {
     pub name: &'static str,

@@ -7,7 +7,7 @@ use banksman_core::lifecycle::problem::suggestion;
 use banksman_core::text::clip;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use super::keys::{KEYS, NAMED, RENAMED, Raw, setting_type};
+use super::keys::{KEYS, NAMED, Raw, setting_type};
 use super::{ConfigError, LIFECYCLES, Result};
 use crate::plain_file;
 
@@ -74,7 +74,6 @@ impl SettingsReader<'_> {
     }
 
     fn setting(&mut self, key: &str, item: &Item, line: usize) -> Result<()> {
-        let key = RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| *new);
         let place = format!("{}:{line}", self.origin);
         let of_lifecycle =
             key.strip_prefix(LIFECYCLES).is_some_and(|rest| rest.matches('.').count() == 2);

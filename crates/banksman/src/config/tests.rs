@@ -136,8 +136,6 @@ fn the_defaults_of_panels_are_those_of_the_protocol() {
         ["10min", "30s", "1min", "5min", "10min", "30min"]
     );
     assert_eq!((panels.retries, panels.rounds), (2, 2));
-    let renamed = with_panel("panel.whole = \"1h\"\n", Path::new("/nowhere")).unwrap();
-    assert_eq!(renamed.total_timeout.to_string(), "1h", "the old name of `panel.timeout`");
     assert_eq!(panels.specialists, []);
 }
 

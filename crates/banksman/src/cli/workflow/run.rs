@@ -48,7 +48,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long)]
     detach: bool,
     /// Start no agents: people do the steps, answer the gates and report both
-    #[arg(long, alias = "by-hand")]
+    #[arg(long)]
     manual: bool,
     /// Higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]

@@ -244,7 +244,7 @@ fn a_file_is_drawn() {
 #[test]
 fn a_workflow_is_drawn_as_it_stands() {
     let sandbox = with_steps();
-    sandbox.ok(&["workflow", "run", "search.yaml", "--by-hand"]);
+    sandbox.ok(&["workflow", "run", "search.yaml", "--manual"]);
     sandbox.file("test.py", "assert find");
     sandbox.ok(&["workflow", "report", "X-1", "done"]);
     let drawn = sandbox.ok(&["workflow", "graph", "search"]);
