@@ -23,6 +23,9 @@ documents! {
         left_out: usize = cut.left_out,
         of: usize = cut.of,
         part: &'static str = cut.part,
+        /// The same in words.
+        #[serde(skip)]
+        words: String = cut.describe(),
     }
 }
 
@@ -38,15 +41,15 @@ pub struct Prompt<'a> {
 
 /// The prompt that an agent would get.
 #[derive(Debug, Serialize)]
-pub struct RenderedPrompt<'a> {
+pub struct RenderedPrompt {
     pub bytes: usize,
     pub cut: Vec<Cut>,
-    pub open: &'a [String],
+    pub open: Vec<String>,
     pub origin: String,
-    pub role: &'a str,
-    pub schema: Option<&'a Value>,
-    pub state: &'a str,
-    pub template: &'a str,
-    pub text: &'a str,
-    pub worker: Option<&'a str>,
+    pub role: String,
+    pub schema: Option<Value>,
+    pub state: String,
+    pub template: String,
+    pub text: String,
+    pub worker: Option<String>,
 }

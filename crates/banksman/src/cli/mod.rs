@@ -25,7 +25,6 @@ macro_rules! commands {
     };
 }
 
-mod acp_client;
 mod add;
 mod agents;
 mod arguments;
@@ -143,8 +142,8 @@ enum Command {
     Work(Box<Work>),
     #[command(flatten)]
     Guide(Guide),
-    #[command(flatten)]
-    Run(Run),
+    /// It is started on behalf of a run and needs neither settings nor a store.
+    Mcp(mcp::McpArgs),
 }
 
 commands! {
@@ -211,13 +210,6 @@ commands! {
     }
 }
 
-/// Commands that are started on behalf of a run. They need neither settings nor a store.
-#[derive(Debug, Subcommand)]
-enum Run {
-    Mcp(mcp::McpArgs),
-    AcpClient(acp_client::AcpClientArgs),
-}
-
 /// Runs the program with the arguments and the environment of the process.
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -254,8 +246,7 @@ fn execute(cli: &Cli, out: &mut Output) -> Result<Exit> {
             exit
         }
         Command::Guide(guide) => Guide::run(plain(cli.global.json), guide),
-        Command::Run(Run::Mcp(args)) => mcp::run(args),
-        Command::Run(Run::AcpClient(args)) => acp_client::run(args),
+        Command::Mcp(args) => mcp::run(args),
     }
 }
 

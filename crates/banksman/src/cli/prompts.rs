@@ -82,7 +82,7 @@ fn of_project(context: &Context) -> Prompts {
     Prompts::of_project(&context.config.root)
 }
 
-fn origin(context: &Context, file: Option<&Path>) -> String {
+pub(super) fn origin(context: &Context, file: Option<&Path>) -> String {
     file.map_or_else(|| "built-in".to_owned(), |file| context.below_root(file))
 }
 

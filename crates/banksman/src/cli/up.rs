@@ -18,14 +18,18 @@ use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::output::{json_line, sanitize};
+use super::prompts::origin;
 use super::symbols::local_time;
 use super::{Context, Exit, Failure, Result, hints, report};
 use crate::api::changes as dto;
+use crate::api::prompt::{Cut, RenderedPrompt};
 use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeError, WakeReason, Waker};
-use crate::engine::{Engine, EngineConfig, EngineError, Project, Projects, TurnReport};
+use crate::engine::{
+    Engine, EngineConfig, EngineError, PreviewRequest, Project, Projects, PromptPreview, TurnReport,
+};
 use crate::exec::agent::AgentKind;
 use crate::exec::job::{JobId, LOST};
 use crate::exec::lock::lock_within;
@@ -40,8 +44,6 @@ use crate::ops::shutdown::up_lock;
 use crate::ops::{OpsError, Session};
 use crate::store::notices::{Channel, Notice};
 use crate::store::{Store, StoreError};
-
-pub(super) use crate::engine::{PreviewRequest, PromptPreview};
 
 const MAX_SLEEP: Duration = Duration::from_millis(LONGEST_SLEEP.0.unsigned_abs());
 /// The sleep after a turn that took longer than the time until the next one.
@@ -378,17 +380,30 @@ pub(super) fn follow_up_until(
 pub(super) fn preview(
     context: &Context,
     task: TaskId,
-    wish: &PreviewRequest,
-) -> Result<PromptPreview> {
+    role: Option<String>,
+    worker: Option<String>,
+) -> Result<RenderedPrompt> {
     let runtime = Runtime::of(&context.config, context.session()?.engine_store()?)?;
     let now = runtime.store.now(context.now)?;
-    let rendered = runtime.engine().render(task, wish, now)?;
+    let wish = PreviewRequest { role, worker };
+    let rendered = runtime.engine().render(task, &wish, now)?;
     let workers = &runtime.engine_config.workers;
     let is_known = |name: &str| workers.iter().any(|setup| setup.worker.name == name);
-    Ok(rendered.map_err(|message| match wish.worker.as_deref().filter(|name| !is_known(name)) {
-        Some(_) => OpsError::input(message, "`banksman workers` lists the workers"),
-        None => OpsError::input(message, Hint::Why(task)),
-    })?)
+    let shown = rendered.map_err(|message| {
+        OpsError::input(
+            message,
+            match wish.worker.as_deref().filter(|name| !is_known(name)) {
+                Some(_) => Hint::from("`banksman workers` lists the workers"),
+                None => Hint::Why(task),
+            },
+        )
+    })?;
+    let PromptPreview { prompt, schema, state, role, worker, open } = shown;
+    let bytes = prompt.text.len();
+    let cut = prompt.cuts.iter().map(Cut::new).collect();
+    let (origin, template) = (origin(context, prompt.file.as_deref()), prompt.template);
+    let text = prompt.text;
+    Ok(RenderedPrompt { bytes, cut, open, origin, role, schema, state, template, text, worker })
 }
 
 /// Where nobody would see them they stay for the next `up`.

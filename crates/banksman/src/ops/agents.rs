@@ -9,7 +9,7 @@ use banksman_core::time::Instant;
 use crate::exec::agent::{AgentEvent, AgentUsage, StreamReader, outcome_of, reader};
 use crate::exec::keeper::Lines;
 
-pub use crate::exec::agent::{AgentKind, acp_client};
+pub use crate::exec::agent::AgentKind;
 
 /// A recorded event stream, read as a run would read it.
 pub struct Recording(Box<dyn StreamReader>);

@@ -46,6 +46,7 @@ fn tree() -> Vec<SourceFile> {
 #[test]
 fn imports_follow_the_table() {
     check(layers::violations);
+    check(layers::passed_on);
 }
 
 #[test]

@@ -3,10 +3,9 @@
 use banksman_core::ids::TaskId;
 use clap::Args;
 
-use super::origin;
-use crate::api::prompt::{Cut, RenderedPrompt};
+use crate::api::prompt::RenderedPrompt;
 use crate::cli::output::{sanitize, sanitize_lines};
-use crate::cli::up::{self, PreviewRequest, PromptPreview};
+use crate::cli::up;
 use crate::cli::{Context, Exit, Result};
 
 /// Print the exact prompt that an agent would get for a task now
@@ -31,40 +30,18 @@ pub(in crate::cli) struct RenderArgs {
 }
 
 pub(super) fn run(context: &Context, args: &RenderArgs) -> Result<Exit> {
-    let wish = PreviewRequest { role: args.role.clone(), worker: args.worker.clone() };
-    let rendered = up::preview(context, args.task, &wish)?;
-    let told = &rendered.prompt;
-    context.out.answer(|| document(context, &rendered), || sanitize_lines(&told.text))?;
-    let from = origin(context, told.file.as_deref());
+    let rendered = up::preview(context, args.task, args.role.clone(), args.worker.clone())?;
+    context.out.answer(|| &rendered, || sanitize_lines(&rendered.text))?;
+    let RenderedPrompt { role, state, template, origin, bytes, .. } = &rendered;
     context.out.say(&sanitize(&format!(
-        "{} as {} in {}, from the template {} ({from}), {} bytes",
-        args.task,
-        rendered.role,
-        rendered.state,
-        told.template,
-        told.text.len()
+        "{} as {role} in {state}, from the template {template} ({origin}), {bytes} bytes",
+        args.task
     )));
-    for cut in &told.cuts {
-        context.out.say(&sanitize(&format!("truncated: {}", cut.describe())));
+    for cut in &rendered.cut {
+        context.out.say(&sanitize(&format!("truncated: {}", cut.words)));
     }
     for open in &rendered.open {
         context.out.say(&sanitize(&format!("known only after the claim: {open}")));
     }
     Ok(Exit::Done)
-}
-
-fn document<'a>(context: &Context, rendered: &'a PromptPreview) -> RenderedPrompt<'a> {
-    let told = &rendered.prompt;
-    RenderedPrompt {
-        bytes: told.text.len(),
-        cut: told.cuts.iter().map(Cut::new).collect(),
-        open: &rendered.open,
-        origin: origin(context, told.file.as_deref()),
-        role: &rendered.role,
-        schema: rendered.schema.as_ref(),
-        state: &rendered.state,
-        template: &told.template,
-        text: &told.text,
-        worker: rendered.worker.as_deref(),
-    }
 }

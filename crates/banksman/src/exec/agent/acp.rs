@@ -10,7 +10,7 @@ use banksman_core::receipt::{Fault, FaultKind, ProcessExit, StreamSummary, Termi
 use banksman_core::time::Instant;
 use serde_json::{Value, json};
 
-use super::acp_client::AcpRequest;
+use super::acp_client::{AcpRequest, COMMAND};
 use super::actions;
 use super::last_message::LastMessage;
 use super::provider::ProviderError;
@@ -36,7 +36,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 };
 
 fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
-    let mut args = vec!["acp-client".to_owned()];
+    let mut args = vec![COMMAND.to_owned()];
     let mut env = setup.env.clone();
     if env.remove(FILES_VARIABLE).is_some() {
         args.push("--files".to_owned());

@@ -11,8 +11,12 @@
 mod files;
 mod link;
 
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use banksman_core::policy::PolicyGuard;
 use serde::{Deserialize, Serialize};
@@ -23,6 +27,8 @@ use super::{AgentRequest, McpServer, actions};
 use files::Files;
 use link::{AgentProcess, Received};
 
+/// The hidden subcommand.
+pub(super) const COMMAND: &str = "acp-client";
 const VERSION: i64 = 1;
 /// The limit for one message. The largest messages carry files that an agent reads or writes
 /// through the client.
@@ -71,14 +77,30 @@ fn failed(operation: &str) -> impl FnOnce(io::Error) -> ClientError + use<'_> {
     move |source| ClientError::Io { operation: operation.to_owned(), source }
 }
 
+/// Runs the client if these are its arguments: `acp-client [--files] -- PROGRAM ARGS…`. Only
+/// keepers start it, and read what it prints line by line.
+pub fn run_if_named(args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let mut args = args.skip(1).peekable();
+    args.next_if(|name| name == COMMAND)?;
+    let files = args.next_if(|option| option == "--files").is_some();
+    args.next_if(|end| end == "--");
+    let command: Vec<String> = args.map(|word| word.to_string_lossy().into_owned()).collect();
+    let ended = env::current_dir().map_err(failed("find the current folder")).and_then(|folder| {
+        run(&command, files, &folder, io::stdin().lock(), &mut io::stdout().lock())
+    });
+    let error = match ended {
+        Ok(true) => return Some(ExitCode::SUCCESS),
+        Ok(false) => return Some(ExitCode::FAILURE),
+        Err(error) => error,
+    };
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    eprintln!("error: {error}{}", cause.unwrap_or_default());
+    Some(ExitCode::FAILURE)
+}
+
 /// Reads the request from `input`, runs the agent in `folder` and ends it. Returns whether the
 /// agent ended its turn by itself.
-///
-/// # Errors
-///
-/// If the agent cannot be started, breaks the protocol or refuses a request, or if a signal asks
-/// this process to end.
-pub fn run(
+fn run(
     command: &[String],
     files: bool,
     folder: &Path,

@@ -47,7 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             // What reads runs, worktrees and notes, asks jobs to stop, and opens windows for
             // people: never what starts a job.
             "exec::agent::{AgentEvent, AgentKind, AgentSetup, AgentUsage, StreamReader}",
-            "exec::agent::{acp_client, outcome_of, reader}",
+            "exec::agent::{outcome_of, reader}",
             "exec::files::{if_exists, missing}",
             "exec::git::Git",
             "exec::job::{AgentWork, JobId, JobSpec}",
@@ -84,8 +84,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // The only file of the command line that opens a store.
     ("cli/context", &["store::Store", "store::conn::{Options, Target}"]),
-    // A keeper must not touch the command line.
-    ("main", &["cli", "exec::keeper"]),
+    // A keeper must not touch the command line, nor must the client of an agent.
+    ("main", &["cli", "exec::keeper", "exec::agent::acp_client"]),
+];
+
+/// What a module passes on of another, or whoever uses the one could use all of the other. All of
+/// them are parts of answers.
+const PASSED_ON: &[(&str, &[&str])] = &[
+    ("ops/agents.rs", &["exec::agent::AgentKind"]),
+    ("ops/runs.rs", &["exec::agent::{AgentEvent, AgentUsage}", "exec::window::WindowHost"]),
+    ("ops/shutdown.rs", &["exec::job::JobId"]),
+    ("ops/status.rs", &["exec::keeper::{KeeperStatus, Stage}", "exec::worktree::removal::DiskUse"]),
+    // How a shell reads a word.
+    ("ops/suggestion.rs", &["exec::process::quoted"]),
 ];
 
 /// The files that put the parts together and may therefore see all of them.
@@ -122,6 +133,27 @@ pub(super) fn violations(file: &SourceFile) -> Vec<Violation> {
             file.violation(offset, RULE, format!("`{owner}` may not use `{}`", target.join("::")))
         })
         .collect()
+}
+
+/// A name of another module that a file makes its own. This holds for the wiring, too.
+pub(super) fn passed_on(file: &SourceFile) -> Vec<Violation> {
+    let Some(inside) = file.path.strip_prefix(PROGRAM) else { return Vec::new() };
+    let module = module_path(inside);
+    let listed = PASSED_ON.iter().filter(|(path, _)| *path == inside);
+    let listed: Vec<String> = listed.flat_map(|(_, names)| *names).flat_map(written_out).collect();
+    let is_public = |offset: usize| {
+        let statement = file.code[..offset].rsplit([';', '}']).next().unwrap_or_default();
+        let before = statement.trim_start().strip_prefix("pub").map(str::trim_start);
+        before.is_some_and(|rest| rest.starts_with("use ") || rest.starts_with('('))
+            && statement.contains("use ")
+    };
+    let named = file.mentions.iter().filter(|mention| is_public(mention.offset));
+    let named =
+        named.filter_map(|mention| Some((mention.offset, target(&module, &mention.segments)?)));
+    let is_foreign = |target: &[String]| is_module(&target[0]) && module.first() != target.first();
+    let foreign = named.filter(|(_, target)| is_foreign(target) && !is_allowed(&listed, target));
+    let says = |target: &[String]| format!("passes on `{}` of another module", target.join("::"));
+    foreign.map(|(offset, target)| file.violation(offset, RULE, says(&target))).collect()
 }
 
 /// `store/conn/sqlite.rs` is `[store, conn, sqlite]`, `store/mod.rs` is `[store]`, `main.rs` is the
@@ -179,6 +211,18 @@ fn an_arrow_against_the_table_is_found() {
         ["crates/banksman/src/exec/git.rs:4: import direction"]
     );
     assert_eq!(found(violations, "crates/banksman/src/engine/relay.rs", text), [""; 0]);
+}
+
+#[test]
+fn a_way_round_through_another_module_is_found() {
+    let text = "use crate::exec::Site;\npub use self::own::Name;\npub use crate::exec::agent::reader;\n\
+                pub(super) use crate::engine::{\n    Engine,\n};\nfn a() { crate::exec::b(); }\n";
+    let of = |inside: &str| found(passed_on, &format!("{PROGRAM}{inside}"), text);
+    let lines = |inside: &str| [3, 5].map(|line| format!("{PROGRAM}{inside}:{line}: {RULE}"));
+    assert_eq!(of("ops/agents.rs"), lines("ops/agents.rs"));
+    assert_eq!(of("cli/up.rs"), lines("cli/up.rs"), "the wiring, too");
+    let listed = "pub use crate::exec::agent::AgentKind;\n";
+    assert_eq!(found(passed_on, &format!("{PROGRAM}ops/agents.rs"), listed), [""; 0]);
 }
 
 #[test]
