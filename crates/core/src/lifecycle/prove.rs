@@ -13,7 +13,7 @@ use super::{
     Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
     TransitionTarget, state_id,
 };
-use crate::yaml::clip;
+use crate::text::clip;
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     let proof = Proof { lifecycle, priors: priors(lifecycle) };
