@@ -405,7 +405,7 @@ pub(super) fn prompts_of(project: Option<&Project>) -> Prompts {
     project.map_or_else(Prompts::default, |project| Prompts::of_project(&project.path))
 }
 
-/// The role of the agent in the task's state. Lifecycles from before lint demanded one may name none.
+/// The role of the agent in the task's state. An old lifecycle may name none.
 pub(super) fn role_of(stored: &Stored) -> &str {
     let does = stored.state().does.as_ref();
     does.and_then(|does| does.role.as_deref()).unwrap_or(AgentRole::Worker.as_str())

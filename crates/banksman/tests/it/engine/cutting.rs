@@ -21,6 +21,10 @@ const LOOKS: usize = 30;
 /// A counter that nobody waits for.
 const ENDLESS: &str =
     "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up";
+/// A table of SQLite that takes no further row: an insert fails as it does on a full disk, which is
+/// a failure of the database and ends a turn.
+pub(crate) const FULL: &str = "CREATE TABLE no_space (id INTEGER PRIMARY KEY AUTOINCREMENT);
+    INSERT INTO no_space VALUES (9223372036854775807);";
 /// What is written on the way: effects that are settled, tasks that move or are born, budgets of
 /// batches.
 const WRITES: [(&str, &str, &str); 4] = [
@@ -71,15 +75,16 @@ impl Scissors {
         );
         let cut = match &target {
             Target::Sqlite(_) => {
+                raw.run(FULL);
                 "BEGIN
-                   SELECT CASE WHEN (SELECT passing FROM scissors) = 0 THEN RAISE(ABORT, 'cut off') END;
+                   INSERT INTO no_space SELECT NULL FROM scissors WHERE passing = 0;
                    UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
                  END"
             }
             Target::Postgres(_) => {
                 raw.run(
                     "CREATE FUNCTION cut_off() RETURNS trigger AS $$ BEGIN
-                       IF (SELECT passing FROM scissors) = 0 THEN RAISE EXCEPTION 'cut off'; END IF;
+                       IF (SELECT passing FROM scissors) = 0 THEN RAISE disk_full; END IF;
                        UPDATE scissors SET passing = passing - 1 WHERE passing > 0;
                        RETURN NEW;
                      END $$ LANGUAGE plpgsql;",

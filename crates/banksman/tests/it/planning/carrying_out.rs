@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use super::desk::{Desk, PARENT, plan, rate_limits, subtask};
+use crate::engine::cutting::FULL;
 
 fn child(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
     (name.to_owned(), state.to_owned(), needs.iter().map(|need| (*need).to_owned()).collect())
@@ -174,12 +175,12 @@ fn subtasks_are_made_once_wherever_it_is_cut_off() {
 /// After `left` more rows every write is refused.
 fn faults() -> String {
     let mut sql =
-        "CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);".to_owned();
+        format!("CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);{FULL}");
     for table in ["tasks", "edges", "outbox", "audit", "bodies"] {
         for write in ["INSERT", "UPDATE"] {
             sql += &format!(
                 "CREATE TRIGGER fault_{write}_{table} AFTER {write} ON {table} BEGIN \
-                 SELECT RAISE(ABORT, 'the machine died') FROM fault WHERE left = 0; \
+                 INSERT INTO no_space SELECT NULL FROM fault WHERE left = 0; \
                  UPDATE fault SET left = left - 1 WHERE left > 0; END;"
             );
         }

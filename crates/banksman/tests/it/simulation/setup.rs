@@ -24,6 +24,7 @@ use serde_json::{Map, json};
 use tempfile::TempDir;
 
 use super::chance::Chance;
+use crate::engine::cutting::FULL;
 use crate::store::acts::definition;
 
 pub(super) const BATCHES: [&str; 2] = ["spring", "autumn"];
@@ -56,13 +57,13 @@ static TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 /// written stays.
 fn faults() -> String {
     let mut sql =
-        "CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);".to_owned();
+        format!("CREATE TABLE fault (left INTEGER NOT NULL); INSERT INTO fault VALUES (-1);{FULL}");
     let writes = ["tasks", "runs", "outbox", "nodes", "accounts", "timers", "spent"];
     for table in writes {
         for write in ["INSERT", "UPDATE", "DELETE"] {
             sql += &format!(
                 "CREATE TRIGGER fault_{write}_{table} AFTER {write} ON {table} BEGIN \
-                 SELECT RAISE(ABORT, 'the machine died') FROM fault WHERE left = 0; \
+                 INSERT INTO no_space SELECT NULL FROM fault WHERE left = 0; \
                  UPDATE fault SET left = left - 1 WHERE left > 0; END;"
             );
         }

@@ -196,7 +196,7 @@ fn live_on(store: &Store) {
 /// One task of each kind, so that every table has rows.
 fn furnish(store: &Store) {
     store.put_project("site", "/srv/site", NOON).unwrap();
-    put_batch(&store, "friday", 3);
+    put_batch(store, "friday", 3);
     to_asking(store, "asking");
     let checking = to_checking(store, "checking");
     let effects = pending(store, NOON);
