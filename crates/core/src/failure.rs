@@ -67,21 +67,7 @@ impl FailureClass {
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     pub fn is_task_failure(self) -> bool {
-        match self {
-            Self::Env | Self::Infra | Self::Quota | Self::Session => false,
-            Self::Permission
-            | Self::Noop
-            | Self::Policy
-            | Self::Setup
-            | Self::Auth
-            | Self::Test
-            | Self::Flaky
-            | Self::ModelLoop
-            | Self::Model
-            | Self::Budget
-            | Self::Stall
-            | Self::NeedsPerson => true,
-        }
+        !matches!(self, Self::Env | Self::Infra | Self::Quota | Self::Session)
     }
 }
 

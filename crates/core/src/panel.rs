@@ -238,13 +238,11 @@ fn decide(ruling: Ruling, reason: String) -> PanelAction {
 impl Panel {
     /// The reason that the first blocking reviewer names, if any does.
     pub fn block_reason(&self) -> Option<&str> {
-        self.assignments.iter().find_map(|assignment| match &assignment.first_pass {
-            FirstPass::Given(Verdict::Block, opinion) => {
-                Some(opinion.reason.as_str()).filter(|reason| !reason.is_empty())
-            }
-            FirstPass::Given(Verdict::Approve | Verdict::Concern | Verdict::Escalate, _)
-            | FirstPass::Awaited
-            | FirstPass::Missing { .. } => None,
+        self.assignments.iter().find_map(|assignment| {
+            let FirstPass::Given(Verdict::Block, opinion) = &assignment.first_pass else {
+                return None;
+            };
+            Some(opinion.reason.as_str()).filter(|reason| !reason.is_empty())
         })
     }
 

@@ -18,6 +18,12 @@ pub fn line(text: &str, most: usize) -> String {
     text
 }
 
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(rest).collect()
+}
+
 /// Shortens a name for a message and replaces its control characters.
 pub fn clip(text: &str) -> String {
     printable(text.chars().take(limits::NAME_BYTES))

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::lifecycle::contract::AnswerName;
 use crate::markdown::table;
+use crate::text::capitalised;
 use crate::time::Span;
 
 /// Characters shown of a foreign text in a table.
@@ -40,11 +41,7 @@ pub fn label(action: &str) -> String {
     match AnswerName::named(action) {
         Some(AnswerName::Changes) => "Request Changes".to_owned(),
         Some(AnswerName::Back) => "Send Back".to_owned(),
-        Some(_) | None => {
-            let mut chars = action.chars();
-            let first = chars.next().into_iter().flat_map(char::to_uppercase);
-            first.chain(chars).collect()
-        }
+        Some(_) | None => capitalised(action),
     }
 }
 

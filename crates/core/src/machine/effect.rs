@@ -125,11 +125,6 @@ pub(super) const NOTE_DETAIL: &str = "note.detail";
 pub(super) const EPOCH: &str = "epoch";
 
 impl Record {
-    /// The detail of a note, such as the reason of a fault.
-    pub fn note_detail(&self) -> Option<&str> {
-        self.fields.get(NOTE_DETAIL).and_then(Value::as_str)
-    }
-
     /// The epoch of the run that it starts.
     pub fn epoch(&self) -> Option<i64> {
         self.fields.get(EPOCH).and_then(Value::as_i64)

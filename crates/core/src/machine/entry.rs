@@ -146,16 +146,9 @@ pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
 /// Whether the state does nothing for the task, because its `when` does not hold. A state that
 /// waits for people does so whether it asks them or not.
 pub(super) fn is_silent(lifecycle: &Lifecycle, task: &Task) -> bool {
-    match lifecycle.state(task.state).kind {
-        StateKind::Queued | StateKind::Working | StateKind::Reviewing | StateKind::Waiting => {
-            !task.is_active(lifecycle)
-        }
-        StateKind::Blocked
-        | StateKind::Parked
-        | StateKind::Done
-        | StateKind::Failed
-        | StateKind::Cancelled => false,
-    }
+    use StateKind::{Queued, Reviewing, Waiting, Working};
+    let kind = lifecycle.state(task.state).kind;
+    matches!(kind, Queued | Working | Reviewing | Waiting) && !task.is_active(lifecycle)
 }
 
 /// The start of an update that keeps the state and is recorded in the history.

@@ -4,41 +4,28 @@ use super::apply::{Cause, apply_transition, patch, too_large, unmet};
 use super::effect::{Effect, TaskUpdate};
 use super::entry::{in_place, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
-use super::event::{ActivityReport, Actor};
+use super::event::{ActivityReport, Actor, Finish};
 use super::fold;
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
-use crate::lifecycle::expr::{Fields, MAX_JOINED_BYTES};
+use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Activity, Outcome, RoleId, Route, Transition};
-use crate::time::Instant;
 
 /// How an activity ended, whichever event reports it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End<'a> {
-    pub(super) outcome: Outcome,
-    pub(super) detail: &'a str,
-    pub(super) fields: &'a Fields,
+    pub(super) finish: &'a Finish,
     /// Whether it ended a run, and with it the run's lease.
     pub(super) of_run: bool,
-    pub(super) tokens: i64,
-    pub(super) cost_micros: i64,
-    pub(super) again_at: Option<Instant>,
 }
 
 /// An activity without a lease has ended: a panel, a check, a merge. Agents report by the end of
 /// their run.
 pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpdate, Rejected> {
     let state = at.state();
-    let does = state.does.as_ref().filter(|does| match does.activity {
-        Activity::Agent | Activity::Human => false,
-        Activity::Panel
-        | Activity::Check
-        | Activity::PullRequest
-        | Activity::Merge
-        | Activity::Capture
-        | Activity::Wait => true,
-    });
+    let is_silent = |activity| matches!(activity, Activity::Agent | Activity::Human);
+    let does = state.does.as_ref().filter(|does| !is_silent(does.activity));
     let Some(does) = does else {
         let message = format!("nothing in {} reports an outcome", state.name);
         return Err(Rejected::one(RejectReason::Invalid, "outcome", message));
@@ -51,24 +38,18 @@ pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpda
         let message = format!("`{activity}` has no outcome `{outcome}`; {hint}");
         return Err(Rejected::one(RejectReason::Invalid, "outcome", message));
     }
-    let end = End {
-        outcome: report.outcome,
-        detail: &report.detail,
-        fields: &report.fields,
-        of_run: false,
-        tokens: report.tokens,
-        cost_micros: report.cost_micros,
-        again_at: None,
-    };
-    lead_on(at, &end)
+    let ActivityReport { outcome, tokens, cost_micros, .. } = *report;
+    let (epoch, detail, fields) = (at.task.epoch, report.detail.clone(), report.fields.clone());
+    let finish = Finish { epoch, outcome, detail, fields, tokens, cost_micros, again_at: None };
+    lead_on(at, End { finish: &finish, of_run: false })
 }
 
 /// Adds the cost of the activity, and applies the transition that its outcome leads to.
-pub(super) fn lead_on(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
+pub(super) fn lead_on(at: Moment<'_>, end: End<'_>) -> Result<TaskUpdate, Rejected> {
     let task = at.task;
     let spent = Spent {
-        tokens: task.spent.tokens.saturating_add(end.tokens.max(0)),
-        cost_micros: task.spent.cost_micros.saturating_add(end.cost_micros.max(0)),
+        tokens: task.spent.tokens.saturating_add(end.finish.tokens.max(0)),
+        cost_micros: task.spent.cost_micros.saturating_add(end.finish.cost_micros.max(0)),
         ..task.spent
     };
     let mut step = lead(Moment { task: &Task { spent, ..task.clone() }, ..at }, end)?;
@@ -81,12 +62,12 @@ pub(super) fn lead_on(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejec
 
 /// Applies the transition that the outcome leads to. If none is possible, the task stays with an
 /// alert, and the timeouts of its state continue.
-fn lead(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
+fn lead(at: Moment<'_>, end: End<'_>) -> Result<TaskUpdate, Rejected> {
     let Some(does) = &at.state().does else {
         return stay(at, end, None);
     };
     let otherwise = does.otherwise.as_ref();
-    match does.outcomes.get(&end.outcome) {
+    match does.outcomes.get(&end.finish.outcome) {
         Some(Route::Again) => {
             let again = (!end.of_run).then_some(Effect::Start { activity: does.activity });
             stay(at, end, again)
@@ -98,7 +79,7 @@ fn lead(at: Moment<'_>, end: &End<'_>) -> Result<TaskUpdate, Rejected> {
 
 fn follow(
     at: Moment<'_>,
-    end: &End<'_>,
+    end: End<'_>,
     triggers: &[Option<&String>],
 ) -> Result<TaskUpdate, Rejected> {
     let actor = Actor::system();
@@ -110,16 +91,20 @@ fn follow(
                 errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
             detail = format!("{detail} ({})", reasons.join("; "));
         }
-        let outcome = Some((end.outcome, detail.as_str()));
+        let outcome = Some((end.finish.outcome, detail.as_str()));
         let context = TransitionContext { actor: &actor, now: at.now, outcome };
-        let cause = Cause { context, fields: end.fields, run_ended: end.of_run };
+        let cause = Cause { context, fields: &end.finish.fields, run_ended: end.of_run };
         let mine = |row: &&Transition| {
             row.timeout.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };
         for row in at.exits().filter(mine) {
             match apply_transition(at, row, &cause) {
                 Ok(step) => {
-                    return Ok(if end.of_run { with_outcome(step, end.outcome) } else { step });
+                    return Ok(if end.of_run {
+                        with_outcome(step, end.finish.outcome)
+                    } else {
+                        step
+                    });
                 }
                 Err(more) => errors.extend(more),
             }
@@ -129,10 +114,14 @@ fn follow(
 }
 
 /// The detail of an outcome, shortened; without one, the name of the outcome.
-fn detail_of(end: &End<'_>) -> String {
-    let detail = end.detail.trim();
+fn detail_of(end: End<'_>) -> String {
+    let detail = end.finish.detail.trim();
     let most = detail.floor_char_boundary(MAX_JOINED_BYTES);
-    if detail.is_empty() { end.outcome.as_str().to_owned() } else { detail[..most].to_owned() }
+    if detail.is_empty() {
+        end.finish.outcome.as_str().to_owned()
+    } else {
+        detail[..most].to_owned()
+    }
 }
 
 /// A run that ended by itself is recorded with its outcome; a run that a report stopped is not.
@@ -141,19 +130,19 @@ fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
     step
 }
 
-fn stay(at: Moment<'_>, end: &End<'_>, effect: Option<Effect>) -> Result<TaskUpdate, Rejected> {
+fn stay(at: Moment<'_>, end: End<'_>, effect: Option<Effect>) -> Result<TaskUpdate, Rejected> {
     let mut step = in_place(at.task, at.now);
-    let mut errors = patch(at.lifecycle, &mut step.task.fields, end.fields, |_| true);
+    let mut errors = patch(at.lifecycle, &mut step.task.fields, &end.finish.fields, |_| true);
     errors.extend(too_large(&step.task.fields));
     let seen = TaskEnv { task: &step.task, context: None };
     errors.extend(unmet(&at.state().requires, &seen));
     if !errors.is_empty() {
         return Err(Rejected::invalid(errors));
     }
-    let outcome = end.outcome.as_str();
+    let outcome = end.finish.outcome.as_str();
     if end.of_run {
         step.ended_run = step.task.lease.take().map(|lease| (lease.epoch, outcome.to_owned()));
-        step.task.not_before = end.again_at.filter(|again| *again > at.now);
+        step.task.not_before = end.finish.again_at.filter(|again| *again > at.now);
     }
     step.timers = plan_timers(at, &step.task);
     step.record = Some(at.record(&step.task, outcome, &Actor::system()));

@@ -39,11 +39,7 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
 
 /// A counter at its limit may divert a claim to a state without work, which gives no lease.
 fn has_work(kind: StateKind) -> bool {
-    match kind {
-        StateKind::Queued | StateKind::Working | StateKind::Reviewing => true,
-        StateKind::Waiting | StateKind::Blocked | StateKind::Parked => false,
-        StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
-    }
+    matches!(kind, StateKind::Queued | StateKind::Working | StateKind::Reviewing)
 }
 
 fn by_row(at: Moment<'_>, claim: &Claim, role: RoleId) -> Result<TaskUpdate, Rejected> {
@@ -76,14 +72,5 @@ pub(super) fn heartbeat(at: Moment<'_>, heartbeat: &Heartbeat) -> Result<TaskUpd
 /// A run has ended, and the lifecycle says where its outcome leads.
 pub(super) fn finish(at: Moment<'_>, finish: &Finish) -> Result<TaskUpdate, Rejected> {
     lease_of(at.task, finish.epoch)?;
-    let end = End {
-        outcome: finish.outcome,
-        detail: &finish.detail,
-        fields: &finish.fields,
-        of_run: true,
-        tokens: finish.tokens,
-        cost_micros: finish.cost_micros,
-        again_at: finish.again_at,
-    };
-    lead_on(at, &end)
+    lead_on(at, End { finish, of_run: true })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, ReviewStatus, Verdict};
 use crate::limits;
-use crate::text::line;
+use crate::text::{capitalised, line};
 
 impl Rationale {
     /// Cuts each text to its limit, puts it on one line, and drops empty texts.
@@ -146,12 +146,6 @@ fn missing(assignment: &ReviewAssignment) -> Option<String> {
         FirstPass::Awaited => Some(format!("- {name}: did not answer in time")),
         FirstPass::Missing { why } => Some(format!("- {name}: {why}")),
     }
-}
-
-fn capitalised(name: &str) -> String {
-    let mut rest = name.chars();
-    let first = rest.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(rest).collect()
 }
 
 /// What has to change, for the next attempt: first what stopped the work, last the suggestions of

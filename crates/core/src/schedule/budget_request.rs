@@ -78,22 +78,15 @@ impl BudgetRequest {
             required(lifecycle, task, Field::More)?,
         );
         let is_refused = task.data(lifecycle, Field::Refused)?.unwrap_or(false);
-        let state = match lifecycle.state(task.state).kind {
-            StateKind::Waiting => RequestState::Open,
-            StateKind::Done => RequestState::Granted { applied },
-            StateKind::Queued
-            | StateKind::Working
-            | StateKind::Reviewing
-            | StateKind::Blocked
-            | StateKind::Parked
-            | StateKind::Failed
-            | StateKind::Cancelled => {
-                if is_refused {
-                    RequestState::Refused
-                } else {
-                    RequestState::Closed
-                }
-            }
+        let kind = lifecycle.state(task.state).kind;
+        let state = if kind == StateKind::Waiting {
+            RequestState::Open
+        } else if kind == StateKind::Done {
+            RequestState::Granted { applied }
+        } else if is_refused {
+            RequestState::Refused
+        } else {
+            RequestState::Closed
         };
         let budget = RequestedBudget { used, limit, more };
         Ok(Self { task: task.id, node, state, budget })

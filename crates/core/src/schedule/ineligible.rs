@@ -199,20 +199,12 @@ impl Ineligible {
     /// task.
     pub(super) fn ends_with_a_run(&self) -> bool {
         match self {
-            Self::AreaTaken { .. }
-            | Self::AreaReserved { .. }
-            | Self::AccountFull { .. }
-            | Self::WorkerBusy { .. }
-            | Self::Full { .. }
-            | Self::NodeFull { .. }
-            | Self::BatchFull { .. }
-            | Self::NotHere { .. } => true,
-            Self::NoWorker { .. }
-            | Self::Paused
-            | Self::BatchPaused { .. }
-            | Self::OverBudget { .. }
-            | Self::AccountPaused { .. }
-            | Self::AccountProbing { .. } => false,
+            Self::AreaTaken { .. } | Self::AreaReserved { .. } | Self::NotHere { .. } => true,
+            Self::AccountFull { .. } | Self::WorkerBusy { .. } | Self::Full { .. } => true,
+            Self::NodeFull { .. } | Self::BatchFull { .. } => true,
+            Self::NoWorker { .. } | Self::Paused | Self::BatchPaused { .. } => false,
+            Self::OverBudget { .. } | Self::AccountPaused { .. } => false,
+            Self::AccountProbing { .. } => false,
         }
     }
 }

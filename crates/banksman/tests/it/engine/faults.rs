@@ -35,7 +35,7 @@ fn faults(driver: &Driver, id: i64) -> Vec<String> {
     let history = driver.store.history(TaskId(id), 0).expect("a history");
     let faults = history.iter().filter(|entry| entry.record.trigger == FAULT);
     let told = |entry: &HistoryEntry| {
-        let reason = entry.record.note_detail().expect("the record says why");
+        let reason = entry.record.fields["note.detail"].as_str().expect("the record says why");
         assert!((20..1_010).contains(&reason.len()) && !reason.contains('\n'), "{reason}");
         entry.record.actor.to_string()
     };
