@@ -4,6 +4,7 @@ use std::path::Path;
 
 use banksman_core::failure::FailureClass;
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::Outcome;
 use banksman_core::receipt::{AgentReport, Receipt};
 use banksman_core::time::Instant;
 use serde::Serialize;
@@ -154,7 +155,7 @@ impl<'a> From<&'a AgentEvent> for LogEvent<'a> {
 impl<'a> LogEvent<'a> {
     pub fn end(receipt: Option<&'a Receipt>, judged: &'a PastRun) -> Self {
         Self::End {
-            outcome: judged.outcome.as_deref(),
+            outcome: judged.outcome.map(Outcome::as_str),
             class: judged.class.map(FailureClass::as_str),
             detail: judged.detail.as_deref(),
             tokens: judged.tokens,

@@ -81,7 +81,7 @@ documents! {
     Retry<'a>(retry: &'a PendingRetry) {
         attempt: i64 = retry.attempt,
         last_error: &'a str = &retry.error,
-        last_outcome: &'a str = &retry.outcome,
+        last_outcome: &'a str = retry.outcome,
         next_try_at: Instant = retry.at,
         state: &'a str = &retry.state,
         task: String = retry.task.to_string(),

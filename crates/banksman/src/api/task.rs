@@ -2,6 +2,7 @@
 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::machine;
 use banksman_core::time::Instant;
@@ -100,7 +101,7 @@ documents! {
         node: Option<String> = past.node.clone(),
         agent: Option<String> = past.agent.clone(),
         session: Option<String> = past.session.clone(),
-        outcome: Option<String> = past.outcome.clone(),
+        outcome: Option<&'static str> = past.outcome.map(Outcome::as_str),
         class: Option<&'static str> = past.class.map(FailureClass::as_str),
         detail: Option<String> = past.detail.clone(),
         head: Option<String> = past.head.clone(),

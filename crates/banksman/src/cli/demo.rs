@@ -1,6 +1,7 @@
 //! `banksman demo`: runs eight tasks with scripted agents in real worktrees, without keys or
 //! network, in under a minute.
 
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::Field;
 use std::cell::RefCell;
 use std::fs;
@@ -318,8 +319,8 @@ fn summary(
 fn failed_outcomes(past: &[PastRun]) -> String {
     let words: Vec<&str> = past
         .iter()
-        .filter_map(|run| run.outcome.as_deref())
-        .filter(|outcome| *outcome != "succeeded")
+        .filter_map(|run| run.outcome.filter(|outcome| *outcome != Outcome::Succeeded))
+        .map(Outcome::as_str)
         .collect();
     words.join(", ")
 }

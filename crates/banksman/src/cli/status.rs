@@ -192,7 +192,7 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
         let when =
             if wait > Span(0) { format!("in {}", format_span(wait)) } else { "now".to_owned() };
         let error = if retry.error.is_empty() {
-            retry.outcome.clone()
+            retry.outcome.to_owned()
         } else {
             format!("{}: {}", retry.outcome, first_line(&retry.error))
         };

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use banksman_core::fence::fence;
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{AgentRole, Field};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits;
@@ -257,7 +258,7 @@ fn failures(past: &[&PastRun]) -> String {
     for run in past.iter().rev() {
         let Some(detail) = run.detail.as_deref().filter(|_| is_failure(run)) else { continue };
         let most = detail.floor_char_boundary(FAILURE_BYTES.min(detail.len()));
-        let outcome = run.outcome.as_deref().unwrap_or("unknown");
+        let outcome = run.outcome.map_or("unknown", Outcome::as_str);
         let left_out = match detail.len() - most {
             0 => String::new(),
             bytes => format!(" [{bytes} bytes are left out here]"),
@@ -276,7 +277,9 @@ fn failures(past: &[&PastRun]) -> String {
 }
 
 fn is_failure(run: &PastRun) -> bool {
-    !matches!(run.outcome.as_deref(), None | Some("succeeded" | "stopped" | "nothing_to_do"))
+    run.outcome.is_some_and(|outcome| {
+        ![Outcome::Succeeded, Outcome::Stopped, Outcome::NothingToDo].contains(&outcome)
+    })
 }
 
 fn earlier(failures: &str) -> String {
@@ -356,7 +359,7 @@ mod tests {
     ) -> RenderedPrompt {
         let run = PastRun {
             epoch: 1,
-            outcome: Some("needs_person".to_owned()),
+            outcome: Some(Outcome::NeedsPerson),
             detail: detail.map(str::to_owned),
             worker: "w".to_owned(),
             node: None,

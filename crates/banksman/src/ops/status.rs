@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::machine::{WaitsFor, waits_for};
 use banksman_core::time::Instant;
@@ -84,7 +85,7 @@ pub struct PendingRetry {
     pub attempt: i64,
     pub at: Instant,
     /// How the last run ended.
-    pub outcome: String,
+    pub outcome: &'static str,
     pub error: String,
 }
 
@@ -198,7 +199,7 @@ fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
             title: stored.task.title,
             attempt: stored.task.epoch + 1,
             at,
-            outcome: last.outcome.unwrap_or_default(),
+            outcome: last.outcome.map_or("", Outcome::as_str),
             error: last.detail.unwrap_or_default(),
         });
     }

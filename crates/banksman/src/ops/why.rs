@@ -6,7 +6,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::contract::{AnswerName, Trigger};
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
-    Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
+    Activity, Lifecycle, Outcome, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
 use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
@@ -14,7 +14,7 @@ use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
 use super::decisions::{ReviewerVerdict, on_record};
-use super::panels::{PendingReview, ReviewerStatus, is_at_panel, open_reviews};
+use super::panels::{PendingReview, ReviewerStatus, open_reviews};
 use super::principal::Operation;
 use super::status::last_run;
 use super::suggestion::Suggestion;
@@ -107,7 +107,7 @@ pub fn why(
         waiting_for.extend(reasons);
         remedy = what;
     }
-    if is_at_panel(&detail.stored) && matches!(waits_for, WaitsFor::Timer(_) | WaitsFor::Person) {
+    if detail.stored.is_at_panel() && matches!(waits_for, WaitsFor::Timer(_) | WaitsFor::Person) {
         let (reviews, what) = panel(store, &detail.stored, bounds, now)?;
         waiting_for.splice(0..0, reviews);
         remedy = Some(what);
@@ -273,7 +273,7 @@ fn delay(
         return Ok((waiting.until(at), None));
     };
     let run = RunId { task: id, epoch: last.epoch };
-    let ended = last.outcome.as_deref().unwrap_or("no result");
+    let ended = last.outcome.map_or("no result", Outcome::as_str);
     let why = match last.detail.as_deref().map(|detail| line(detail, REASON_CHARS)) {
         Some(detail) if !detail.is_empty() => format!("{ended}: {detail}"),
         Some(_) | None => ended.to_owned(),

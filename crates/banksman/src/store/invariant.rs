@@ -200,7 +200,7 @@ mod tests {
             Event::Heartbeat(Heartbeat { epoch: 1, expires_at: Instant(20_000), progressed: true });
         let kept = said(&task, &event, |step| {
             step.task.lease = None;
-            step.ended_run = Some((1, "lost".to_owned()));
+            step.ended_run = Some((1, Outcome::Crashed));
         });
         assert_eq!(kept, "a heartbeat has changed who holds the task");
         let mut held = decided(&lifecycle, &task, &event);

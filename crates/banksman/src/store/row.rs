@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::{CounterName, DrivenBy, Field, Trigger};
+use banksman_core::lifecycle::contract::{
+    AgentRole, CounterName, DrivenBy, Field, Purpose, Trigger,
+};
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State};
 use banksman_core::machine::{CounterValue, Lease, Spent, Task};
@@ -125,6 +127,31 @@ impl Stored {
     /// The activity of its state.
     pub fn activity(&self) -> Option<Activity> {
         self.state().activity()
+    }
+
+    pub fn is_workflow(&self) -> bool {
+        self.lifecycle.purpose == Purpose::Workflow
+    }
+
+    /// Whether it reviews its parent's work instead of doing some of it.
+    pub fn is_review(&self) -> bool {
+        self.lifecycle.purpose == Purpose::Review
+    }
+
+    /// The name of the reviewer, for a review.
+    pub fn reviewer(&self) -> &str {
+        self.text(Field::Reviewer).unwrap_or(AgentRole::Reviewer.as_str())
+    }
+
+    /// Whether it waits for reviewers.
+    pub fn is_at_panel(&self) -> bool {
+        self.activity() == Some(Activity::Panel)
+    }
+
+    /// Whether it is a review of the panel that its parent is at.
+    pub fn is_asked_by(&self, parent: &Self) -> bool {
+        let asked_at = self.number(Field::AskedAt);
+        self.is_review() && parent.is_at_panel() && asked_at == Some(parent.task.entered)
     }
 
     /// The branch that stands for its pull request, if one does.

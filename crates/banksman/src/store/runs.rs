@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Purpose, Trigger};
 use banksman_core::machine::{Event, Finish, Heartbeat};
 use banksman_core::time::{Instant, Span};
@@ -65,7 +66,7 @@ pub struct PastRun {
     pub node: Option<String>,
     pub agent: Option<String>,
     pub session: Option<String>,
-    pub outcome: Option<String>,
+    pub outcome: Option<Outcome>,
     pub class: Option<FailureClass>,
     pub signature: Option<String>,
     pub detail: Option<String>,
@@ -350,7 +351,7 @@ pub(super) fn past_run(row: &Row) -> Result<PastRun> {
         node: row.get(2)?,
         agent: row.get(3)?,
         session: row.get(4)?,
-        outcome: row.get(5)?,
+        outcome: parsed(row, 5)?,
         class: parsed(row, 6)?,
         signature: row.get(7)?,
         detail: row.get(8)?,

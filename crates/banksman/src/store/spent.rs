@@ -75,7 +75,7 @@ pub(super) fn end_run(
         return Ok(());
     };
     let (id, epoch) = (task.id, *epoch);
-    tx.write(sql::END_RUN, &params![id, epoch, now, outcome, tokens, cost_micros])?;
+    tx.write(sql::END_RUN, &params![id, epoch, now, outcome.as_str(), tokens, cost_micros])?;
     tx.write(sql::SPEND_OF_ACCOUNT, &params![id, epoch, tokens, cost_micros, now])?;
     for scope in scopes {
         tx.write(sql::SPEND, &params![id, epoch, tokens, cost_micros, now, scope])?;

@@ -168,6 +168,8 @@ closed! {
         Rejected = "rejected",
         Captured = "captured",
         Met = "met",
+        /// The task was moved on before its run had ended. No activity reports this.
+        Stopped = "stopped",
     }
 }
 

@@ -11,7 +11,7 @@ use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Requirement, RoleId, State, StateId,
+    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Outcome, Requirement, RoleId, State, StateId,
     StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
@@ -329,8 +329,7 @@ fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> Task
         (true, true) => None,
         (false, false) => entered.terminal.then_some(Ending::Otherwise),
     };
-    let how = if cause.run_ended { "ended" } else { "stopped" };
-    let ended_run = ended_run.map(|lease| (lease.epoch, how.to_owned()));
+    let ended_run = ended_run.map(|lease| (lease.epoch, Outcome::Stopped));
     TaskUpdate { effects, timers, decision, ended_run, ending, ..quiet(task) }
 }
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lifecycle::Activity;
 use crate::lifecycle::contract::Field;
 use crate::lifecycle::expr::{Fields, Value};
+use crate::lifecycle::{Activity, Outcome};
 use crate::machine::event::Actor;
 use crate::machine::task::Task;
 use crate::time::Instant;
@@ -148,7 +148,7 @@ pub struct TaskUpdate {
     pub decision: DecisionChange,
     pub artifacts: Vec<Artifact>,
     /// The run that this move ended, by its epoch, and how it ended.
-    pub ended_run: Option<(i64, String)>,
+    pub ended_run: Option<(i64, Outcome)>,
     /// Set if the move ended the task, or undid its end.
     pub ending: Option<Ending>,
 }

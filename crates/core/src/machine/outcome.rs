@@ -126,7 +126,7 @@ fn detail_of(end: End<'_>) -> String {
 
 /// A run that ended by itself is recorded with its outcome; a run that a report stopped is not.
 fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
-    step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome.as_str().to_owned()));
+    step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome));
     step
 }
 
@@ -139,13 +139,13 @@ fn stay(at: Moment<'_>, end: End<'_>, effect: Option<Effect>) -> Result<TaskUpda
     if !errors.is_empty() {
         return Err(Rejected::invalid(errors));
     }
-    let outcome = end.finish.outcome.as_str();
+    let outcome = end.finish.outcome;
     if end.of_run {
-        step.ended_run = step.task.lease.take().map(|lease| (lease.epoch, outcome.to_owned()));
+        step.ended_run = step.task.lease.take().map(|lease| (lease.epoch, outcome));
         step.task.not_before = end.finish.again_at.filter(|again| *again > at.now);
     }
     step.timers = plan_timers(at, &step.task);
-    step.record = Some(at.record(&step.task, outcome, &Actor::system()));
+    step.record = Some(at.record(&step.task, outcome.as_str(), &Actor::system()));
     step.effects.extend(effect);
     Ok(step)
 }

@@ -269,7 +269,7 @@ transitions:
         world.is_claimed_by("worker:w1", "work");
         let step = world.ends(Outcome::Succeeded, detail, json!({}), "failed");
         assert_eq!(world.field("diagnostic"), said);
-        assert_eq!(step.ended_run, Some((1, "succeeded".to_owned())));
+        assert_eq!(step.ended_run, Some((1, Outcome::Succeeded)));
     }
     let mut world = of_source(source);
     world.is_claimed_by("worker:w1", "work");

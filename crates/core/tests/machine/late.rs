@@ -83,7 +83,7 @@ fn a_finish_after_a_cancel_is_stale() {
     let mut world = working();
     let step = world.goes("human:kim", "on cancel", json!({}), "cancelled");
     assert_eq!(step.effects, [Effect::Stop { epoch: 1 }]);
-    assert_eq!(step.ended_run, Some((1, "stopped".to_owned())));
+    assert_eq!(step.ended_run, Some((1, Outcome::Stopped)));
     is_deaf_to(&mut world, 1);
 }
 

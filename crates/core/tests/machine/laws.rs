@@ -391,8 +391,10 @@ fn reports(meeting: &Meeting<'_>) -> Verdict {
         does.activity != Activity::Agent && known
     });
     ensure(reporting, || format!("nothing here ends with {}", report.outcome))?;
-    let told = step.ended_run.as_ref().map(|(_, how)| how.as_str());
-    ensure(told.is_none_or(|how| how == "stopped"), || format!("a report ends a run as {told:?}"))
+    let told = step.ended_run.as_ref().map(|(_, how)| *how);
+    ensure(told.is_none_or(|how| how == Outcome::Stopped), || {
+        format!("a report ends a run as {told:?}")
+    })
 }
 
 fn decisions(meeting: &Meeting<'_>) -> Verdict {

@@ -72,7 +72,7 @@ fn a_wait_that_is_over_leaves_the_run_its_lease() {
 fn a_report_that_leads_out_of_the_work_stops_the_run() {
     let mut world = waking();
     let step = world.ends(Outcome::Met, "", json!({ "call": "skip" }), "checking");
-    assert_eq!(step.ended_run, Some((1, "stopped".to_owned())));
+    assert_eq!(step.ended_run, Some((1, Outcome::Stopped)));
     assert_eq!(step.effects[0], Effect::Stop { epoch: 1 });
 }
 

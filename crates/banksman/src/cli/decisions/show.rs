@@ -5,6 +5,7 @@ use std::iter;
 
 use banksman_core::failure::ProofLevel;
 use banksman_core::ids::RunId;
+use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::AnswerName;
 use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
@@ -157,7 +158,7 @@ fn runs(question: &DecisionDetail, now: Instant) -> String {
             &RunId { task, epoch: run.epoch },
             &run.worker,
             &format_span(run.ended_at.unwrap_or(now).since(run.started_at)),
-            &run.outcome.as_deref().unwrap_or_default(),
+            &run.outcome.map_or("", Outcome::as_str),
             &run.level.map_or("", ProofLevel::as_str),
             &format_cost(run.cost_micros),
             &first_line(run.detail.as_deref().unwrap_or_default()),

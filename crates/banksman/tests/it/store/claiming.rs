@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use banksman::store::{Add, ClaimRequest};
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, NewTask, TimerKind};
 use banksman_core::time::Span;
 
@@ -144,7 +145,7 @@ fn a_claim_gives_a_lease_and_starts_a_run(world: &World) {
     assert_eq!((run.epoch, run.worker.as_str()), (claimed.run.epoch, "w1"));
     let of_agents = "SELECT count(*) FROM runs WHERE worker = 'worker:w1' AND activity = 'agent'";
     assert_eq!(world.raw().number(of_agents), 1);
-    assert_eq!((run.started_at, run.ended_at, run.outcome.as_deref()), (NOON, None, None));
+    assert_eq!((run.started_at, run.ended_at, run.outcome), (NOON, None, None));
     let expiring = "SELECT id FROM tasks WHERE lease_expires_at <= 1707740100000";
     assert_eq!(world.raw().number(expiring), id.0);
     // Somebody takes it away: the run has to be told to stop.
@@ -152,7 +153,7 @@ fn a_claim_gives_a_lease_and_starts_a_run(world: &World) {
     let detail = store.detail(id).unwrap();
     assert_eq!(detail.stored.task.lease, None);
     let runs = store.past_runs(id, 9).unwrap();
-    assert_eq!(runs[0].outcome.as_deref(), Some("stopped"));
+    assert_eq!(runs[0].outcome, Some(Outcome::Stopped));
     assert_eq!(runs[0].ended_at, Some(NOON.plus(MINUTE)));
     let effects = pending(&store, NOON.plus(HOUR));
     assert!(

@@ -69,7 +69,7 @@ fn epochs_never_repeat(world: &World) {
     let runs = store.past_runs(id, 9).unwrap();
     let epochs: Vec<i64> = runs.iter().map(|run| run.epoch).collect();
     assert_eq!(epochs, [1, 2, 3, 4]);
-    assert!(runs.iter().all(|run| run.outcome.as_deref() == Some("crashed")), "{runs:?}");
+    assert!(runs.iter().all(|run| run.outcome == Some(Outcome::Crashed)), "{runs:?}");
 }
 
 fn a_run_ends_once(world: &World) {
@@ -128,7 +128,7 @@ fn an_outcome_leads_where_the_lifecycle_says(world: &World) {
         assert_eq!(detail.stored.task, ended.stored.task);
         assert_eq!(detail.stored.task.lease, None);
         let runs = store.past_runs(id, 9).unwrap();
-        assert_eq!(runs[0].outcome.as_deref(), Some(outcome.as_str()));
+        assert_eq!(runs[0].outcome, Some(outcome));
         assert_eq!(detail.ahead.is_some(), outcome == Outcome::Transient);
         if outcome == Outcome::Transient {
             apply(&store, id, ask("human:kim", "cancelled", &[("reason", "next")]), NOON);

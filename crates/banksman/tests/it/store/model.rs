@@ -102,7 +102,7 @@ struct Twin {
     effects: Vec<(i64, i64, Effect)>,
     open_decision: Option<i64>,
     /// Epoch and outcome.
-    runs: Vec<(i64, Option<String>)>,
+    runs: Vec<(i64, Option<Outcome>)>,
     artifacts: usize,
 }
 

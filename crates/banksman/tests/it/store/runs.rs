@@ -92,7 +92,7 @@ fn an_end_writes_everything_that_is_known(world: &World) {
         node: Some("n1".to_owned()),
         agent: Some("claude".to_owned()),
         session: Some("s-1".to_owned()),
-        outcome: Some("crashed".to_owned()),
+        outcome: Some(Outcome::Crashed),
         class: Some(FailureClass::Model),
         signature: Some("exit 1".to_owned()),
         detail: Some("the rope broke".to_owned()),
@@ -188,7 +188,7 @@ fn a_run_that_was_stopped_has_cost_what_it_cost(world: &World) {
         assert_eq!(spent(world, "day:2024-02-12"), [1, 120, 3_400, 0]);
     }
     let past = store.past_runs(id, 9).unwrap();
-    assert_eq!((past[0].tokens, past[0].outcome.as_deref()), (120, Some("stopped")));
+    assert_eq!((past[0].tokens, past[0].outcome), (120, Some(Outcome::Stopped)));
     assert_eq!(state(&store, id), "held");
 }
 
