@@ -67,15 +67,6 @@ impl ConfigError {
     fn value(place: &str, message: String, hint: &str) -> Self {
         Self::Value { place: place.to_owned(), message, hint: hint.to_owned() }
     }
-
-    pub fn hint(&self) -> &str {
-        match self {
-            Self::Value { hint, .. } => hint,
-            Self::Read { .. } => "`banksman config path` lists the settings files",
-            Self::Variable { .. } => "set it to UTF-8 text, or unset it",
-            Self::Folder(_) => "change to a folder that exists",
-        }
-    }
 }
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;

@@ -63,6 +63,7 @@ pub(super) fn phrase(hint: &Hint) -> String {
         }
         Hint::DropNote => "remove the note, or set a field with `--set FIELD=VALUE`",
         Hint::ListLifecycles => "`banksman lifecycle list` lists the lifecycles",
+        Hint::ListSettingsFiles => "`banksman config path` lists the settings files",
         Hint::ListPrompts => "`banksman prompts list` shows which there are",
         Hint::ListWorkflows => "`banksman workflow status --all` lists the workflows",
         Hint::NameWorkflowFile => "name a file: banksman workflow lint FILE",
@@ -105,16 +106,16 @@ fn start_workflow(name: Option<&str>) -> String {
 }
 
 fn report_instead(instead: &ReportInstead) -> String {
-    let ReportInstead::Words { task, step, standing, role, words } = instead else {
+    let ReportInstead::Words { task, step, status, role, words } = instead else {
         return "add --note 'WHY'".to_owned();
     };
     let words: Vec<&str> = words.iter().map(|word| word.as_str()).collect();
     if words.is_empty() {
         return format!(
-            "`{step}` is {standing}, and {role} has nothing to report on it; see `banksman why {task}`"
+            "`{step}` is {status}, and {role} has nothing to report on it; see `banksman why {task}`"
         );
     }
-    format!("`{step}` is {standing}; {role} may report now: {}", words.join(", "))
+    format!("`{step}` is {status}; {role} may report now: {}", words.join(", "))
 }
 
 /// What to type.

@@ -17,7 +17,6 @@ use super::symbols::{
 use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
-use crate::ops::panels::is_review;
 use crate::ops::tasks::{self, TaskPage, TaskView};
 use crate::store::query::{Dependency, Detail, Progress};
 use crate::store::runs::PastRun;
@@ -139,7 +138,7 @@ fn facts(
 
 /// The children in the order of their creation. If there are many, unfinished ones come first.
 fn child_table(context: &Context, mut children: Vec<Stored>) -> String {
-    children.retain(|child| !is_review(child));
+    children.retain(|child| !child.is_review());
     let all = children.len();
     if all > CHILDREN {
         children.sort_by_key(|child| child.state().kind == StateKind::Done);

@@ -101,7 +101,7 @@ impl<'a> Previews<'a> {
             open.push(format!("which worker takes it; this is for {}", name.unwrap_or("none")));
         }
         if stored.task.open_needs > 0 {
-            open.push("what it waits for: those tasks may change what it is told".to_owned());
+            open.push("what it waits for: those tasks may change the prompt".to_owned());
         }
         let project = self.settings.find(&stored.task.project)?;
         let agents = self.settings.of(project.as_ref());
@@ -176,7 +176,7 @@ impl<'a> Previews<'a> {
                 let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
                 Err(SpecError::Impossible(match open.as_slice() {
                     [] => format!(
-                        "reviewers look at {} in {}; say which one: --role {}",
+                        "reviewers look at {} in {}; choose the role of one of them: {}",
                         claimed.task.id,
                         state.name,
                         names.join("|")
@@ -198,7 +198,7 @@ impl<'a> Previews<'a> {
                 | Activity::Wait,
             )
             | None => Err(SpecError::Impossible(format!(
-                "no agent works on {} in {}; say for whom: --role worker",
+                "no agent works on {} in {}; choose a role, such as worker",
                 claimed.task.id, state.name
             ))),
         }
@@ -213,7 +213,7 @@ impl<'a> Previews<'a> {
         agents: &Agents,
     ) -> Result<ReviewContext> {
         let max_rounds = usize::try_from(agents.panels.rounds).unwrap_or_default();
-        let mut with_body = self.store.detail(parent.task.id)?.stored;
+        let mut with_body = self.store.task(parent.task.id)?;
         with_body.task.state = parent.task.state;
         let review = |one: &Reviewer| ReviewAssignment {
             reviewer: one.name.clone(),

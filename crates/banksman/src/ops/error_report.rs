@@ -12,6 +12,7 @@ use super::OpsError;
 use super::decisions::DecisionError;
 use super::library::LibraryError;
 use super::workflows::{ReportedOutcome, WorkflowError};
+use crate::config::ConfigError;
 use crate::exec::note::NoteError;
 use crate::exec::window::WindowHost;
 use crate::prompts::PromptError;
@@ -154,6 +155,7 @@ pub enum Hint {
     AnswerWithNote(DecisionId, String),
     DropNote,
     ListLifecycles,
+    ListSettingsFiles,
     ListPrompts,
     ListWorkflows,
     /// A workflow that was never started; its name, if one was meant.
@@ -187,7 +189,7 @@ pub enum ReportInstead {
         task: TaskId,
         step: String,
         /// The status of the step.
-        standing: String,
+        status: String,
         role: String,
         /// None if this role has nothing to report.
         words: Vec<ReportedOutcome>,
@@ -279,7 +281,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
             of_ops(source).0,
             "fix the line and import the file again; imported tasks are not added twice".into(),
         ),
-        OpsError::Settings(error) => (Code::Settings, error.hint().to_owned().into()),
+        OpsError::Settings(error) => (Code::Settings, of_settings(error)),
         OpsError::Prompt(PromptError::Unsound { .. }) => {
             (Code::InvalidPrompt, Hint::Lint(LintedFiles::Prompts))
         }
@@ -297,6 +299,15 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         OpsError::Input { code, hint, .. } => (*code, hint.clone()),
     };
     (code, Some(hint))
+}
+
+fn of_settings(error: &ConfigError) -> Hint {
+    match error {
+        ConfigError::Value { hint, .. } => hint.clone().into(),
+        ConfigError::Read { .. } => Hint::ListSettingsFiles,
+        ConfigError::Variable { .. } => "set it to UTF-8 text, or unset it".into(),
+        ConfigError::Folder(_) => "change to a folder that exists".into(),
+    }
 }
 
 /// Whether a task was named where a file is expected.
@@ -344,7 +355,7 @@ fn of_library(error: &LibraryError) -> (Code, Hint) {
 
 fn of_store(error: &StoreError) -> (Code, Option<Hint>) {
     let (code, hint) = match error {
-        StoreError::Db(error) => return (of_database(error), error.hint().map(Hint::from)),
+        StoreError::Db(error) => return of_database(error),
         StoreError::Rejected(rejected) => return of_rejection(rejected),
         StoreError::Cursor(CursorError::NotACursor(_)) => (Code::NotACursor, Hint::GiveCursor),
         StoreError::Cursor(CursorError::TooOld(_) | CursorError::Foreign(_)) => {
@@ -376,23 +387,46 @@ fn of_rejection(rejected: &Rejected) -> (Code, Option<Hint>) {
     }
 }
 
-fn of_database(error: &DbError) -> Code {
-    match error {
-        DbError::Busy { .. } | DbError::Conflict | DbError::Timeout { .. } => Code::Busy,
-        DbError::Disconnected { .. } | DbError::Open { .. } => Code::Unreachable,
-        DbError::CommitUnknown { .. } => Code::Unknown,
-        DbError::Full { .. } => Code::Full,
-        DbError::ReadOnly { .. } => Code::NoAccess,
-        DbError::Corrupt { .. } | DbError::Column { .. } => Code::DamagedStore,
-        DbError::NotADatabase { .. } | DbError::Foreign { .. } => Code::NotAStore,
-        DbError::NewerSchema { .. } => Code::NewerStore,
-        DbError::Target { .. } => Code::Settings,
-        DbError::Migration { source, .. } => of_database(source),
-        DbError::Other { .. } => Code::Database,
+fn of_database(error: &DbError) -> (Code, Option<Hint>) {
+    let (code, hint) = match error {
+        DbError::Busy { .. } | DbError::Conflict => {
+            (Code::Busy, "another process is using the store; wait for it to finish, or end it")
+        }
+        DbError::Timeout { .. } => {
+            (Code::Busy, "the database is overloaded, or its statement timeout is too short")
+        }
+        DbError::Disconnected { .. } => {
+            (Code::Unreachable, "check that the database server is running")
+        }
+        DbError::Open { .. } => (Code::Unreachable, "check the path or the address of the store"),
+        DbError::CommitUnknown { .. } => {
+            (Code::Unknown, "check whether the change was made before you try again")
+        }
+        DbError::Full { .. } => (Code::Full, "free some space on the disk that holds the store"),
+        DbError::ReadOnly { .. } => {
+            (Code::NoAccess, "check the owner and the permissions of the file and of its folder")
+        }
+        DbError::Corrupt { .. } => (
+            Code::DamagedStore,
+            "restore the store from a backup; keep the damaged file, parts of it may be readable",
+        ),
+        DbError::NotADatabase { .. } | DbError::Foreign { .. } => {
+            (Code::NotAStore, "choose another path; this file was left as it is")
+        }
+        DbError::NewerSchema { .. } => {
+            (Code::NewerStore, "the store was used by a newer banksman; upgrade this one")
+        }
+        DbError::Target { .. } => {
+            (Code::Settings, "write a path, sqlite:PATH or postgres://USER@HOST/DATABASE")
+        }
+        DbError::Migration { source, .. } => return of_database(source),
+        DbError::Column { .. } => return (Code::DamagedStore, None),
+        DbError::Other { .. } => return (Code::Database, None),
         DbError::Unique { .. }
         | DbError::WriteInRead
         | DbError::Nested
         | DbError::Panicked { .. }
-        | DbError::Closed => Code::Bug,
-    }
+        | DbError::Closed => return (Code::Bug, None),
+    };
+    (code, Some(hint.into()))
 }

@@ -42,7 +42,7 @@ pub fn init(
     let name = match (known, name) {
         (Some(known), Some(name)) if known != name => {
             let message = format!("this folder is already the project {known}");
-            let hint = format!("leave `--name` out, or write `--name {known}`");
+            let hint = format!("leave the name out, or give {known}");
             return Err(OpsError::input(message, hint));
         }
         (Some(known), Some(_) | None) => return Ok(known),

@@ -92,13 +92,13 @@ pub fn lint(prompts: &Prompts) -> Result<Vec<PromptFinding>, PromptError> {
             },
             PromptFile::Schema => vec![problem(
                 "the shape of an answer cannot be changed",
-                "the program reads the answer in the shape that it knows; change the words that ask for it",
+                "Banksman reads only the built-in schema; change the template instead",
             )],
             PromptFile::Unknown => {
                 let known: Vec<String> =
                     BUILT_IN.iter().map(|one| format!("{}.md", one.name)).collect();
                 let help = suggestion(&file, known.iter().map(String::as_str));
-                vec![problem("nobody is told this", &help)]
+                vec![problem("no prompt has this name", &help)]
             }
         };
         findings

@@ -10,6 +10,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
+use super::error_report::Hint;
 use super::principal::{Operation, Principal, RunCaller};
 use crate::store::conn::{Waited, WakeMark};
 use crate::store::{Damage, Store, StoreError};
@@ -24,9 +25,8 @@ impl Session {
     /// For a caller outside every run: a person, or the worker whose role it gives.
     pub fn outside(store: Store, actor: Actor) -> Result<Self, OpsError> {
         if actor.is_system() {
-            let hint = "use a role of the lifecycle, such as `--as worker:NAME`";
             let message = "`system` is Banksman itself; nobody else may act as it";
-            return Err(OpsError::input(message, hint));
+            return Err(OpsError::input(message, Hint::ActAs));
         }
         Ok(Self { store, principal: Principal::outside(actor) })
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::lifecycle::problem::{Problems, nearest, suggestion};
 use banksman_core::lifecycle::{StateKind, Transition};
@@ -174,7 +174,7 @@ pub fn find(
 fn parent_of(store: &Store, id: TaskId) -> Result<Stored, OpsError> {
     let mut stored = store.task(id)?;
     for _ in 0..DEPTH {
-        if is_workflow(&stored) {
+        if stored.is_workflow() {
             return Ok(stored);
         }
         let Some(parent) = stored.task.parent else { break };
@@ -218,7 +218,7 @@ pub struct WorkflowStatus {
     pub reviews: BTreeMap<TaskId, Vec<PendingReview>>,
 }
 
-pub fn standing(session: &Session, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
+pub fn status(session: &Session, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
     let store = session.may(Operation::ReadStore)?;
     let steps = store.children(workflow.task.id)?;
     let damaged =
@@ -275,10 +275,6 @@ pub fn veto_ends(stored: &Stored) -> Option<Instant> {
         .min_by_key(|(_, timeout)| timeout.time)?;
     let is_open = offers.iter().any(|(_, trigger)| trigger == Trigger::Veto.name());
     is_open.then(|| stored.task.entered_at.plus(bound.time))
-}
-
-fn is_workflow(stored: &Stored) -> bool {
-    stored.lifecycle.purpose == Purpose::Workflow
 }
 
 closed! {
@@ -381,7 +377,7 @@ pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> Report
     let fits = |word: &ReportedOutcome| {
         open(*word) || (*word == ReportedOutcome::Done && next::awaits_manual_step(step))
     };
-    let standing = match step.state() {
+    let status = match step.state() {
         state if state.kind == StateKind::Queued && step.task.open_needs > 0 => {
             format!("{} and waits for other steps", state.name)
         }
@@ -391,7 +387,7 @@ pub fn instead(session: &Session, step: &Stored, said: StepReport<'_>) -> Report
         task: step.task.id,
         step: step.text(Field::Step).unwrap_or_default().to_owned(),
         words: ReportedOutcome::ALL.into_iter().filter(fits).collect(),
-        standing,
+        status,
         role,
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn expand(
     let mut report = Report::default();
     let header = &source.workflow;
     let how = |name: &str| match file.inside {
-        [] | [_] => format!("add `--param {name}=…`, or give it a `default`"),
+        [] | [_] => format!("give the parameter `{name}` a value, or a `default`"),
         [_, ..] => format!("add `with: {{ {name}: … }}`, or give it a `default`"),
     };
     let params = params::resolve(&header.params, given, &header.id, &how, &mut report);

@@ -80,7 +80,7 @@ fn parameters_that_do_not_fit_are_refused() {
     }
     assert_eq!(refused(TYPED, &Params::new()), "4: the parameter `text` has no value");
     let problems = with_params(TYPED, &Params::new()).expect_err("no value");
-    assert!(problems.to_string().contains("add `--param text=…`"), "{problems}");
+    assert!(problems.to_string().contains("give the parameter `text` a value"), "{problems}");
 }
 
 const MATRIX: &str = "  - id: build

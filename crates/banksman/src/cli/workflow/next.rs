@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     if standing.is_manual() {
         follow_up(context, &session)?;
         let id = standing.workflow.task.id;
-        standing = workflows::standing(&session, tasks::find(&session, id)?)?;
+        standing = workflows::status(&session, tasks::find(&session, id)?)?;
     }
     let mut todos = workflows::next(&standing);
     let is_known = |todo: &&mut NextAction| args.known.contains(&todo.step);

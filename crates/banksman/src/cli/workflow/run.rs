@@ -19,7 +19,6 @@ use crate::cli::symbols::{counted, first_line, local_time};
 use crate::cli::up::{drive, follow_up};
 use crate::cli::{Context, Exit, Result, report};
 use crate::ops::error_report::Code;
-use crate::ops::panels::{is_at_panel, reviewer};
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::ops::{Session, tasks};
 use crate::store::Stored;
@@ -88,7 +87,7 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit> {
     }
     let mut standings = Vec::new();
     for id in &ids {
-        standings.push(workflows::standing(&session, tasks::find(&session, *id)?)?);
+        standings.push(workflows::status(&session, tasks::find(&session, *id)?)?);
     }
     let (code, failed) = if stays { unfinished(&standings) } else { (Code::Unfinished, vec![]) };
     let document = || api::list("workflows", standings.iter().map(api::workflow::Workflow::new));
@@ -175,7 +174,7 @@ impl ProgressLog {
             let entries = self.new_records(session, step)?;
             // A step that has just left its gate may have done so because of a reviewer's last
             // action.
-            if is_at_panel(step)
+            if step.is_at_panel()
                 || (!entries.is_empty() && self.reviews.contains_key(&step.task.id))
             {
                 lines.extend(self.missed_answers(session, step)?);
@@ -230,7 +229,7 @@ impl ProgressLog {
                 // A record has only changed fields; the task has the others.
                 let log = record.text(Field::Diagnostic);
                 let why = first_line(log.or(review.text(Field::Diagnostic)).unwrap_or_default());
-                let who = format!("{}: {}", sanitize(&step.task.title), reviewer(review));
+                let who = format!("{}: {}", sanitize(&step.task.title), review.reviewer());
                 let text = format!("{:<28} {missed}: {}", sanitize(&who), sanitize(&why));
                 lines.push((at, review.task.id, seq, text));
             }

@@ -40,24 +40,24 @@ pub enum NextActionKind {
 }
 
 /// What can be done now, in the order of the steps.
-pub fn next(standing: &WorkflowStatus) -> Vec<NextAction> {
-    if standing.workflow.state().terminal {
+pub fn next(status: &WorkflowStatus) -> Vec<NextAction> {
+    if status.workflow.state().terminal {
         return Vec::new();
     }
-    let steps = standing.steps.iter().zip(&standing.flow.steps);
+    let steps = status.steps.iter().zip(&status.flow.steps);
     let mut todos: Vec<NextAction> =
-        steps.filter_map(|(stored, spec)| Looked { standing, stored, spec }.action()).collect();
-    if let Some(parent) = action_of_parent(standing) {
+        steps.filter_map(|(stored, spec)| Looked { status, stored, spec }.action()).collect();
+    if let Some(parent) = action_of_parent(status) {
         todos.insert(0, parent);
     }
     todos
 }
 
 /// What can be done about the workflow itself.
-fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
-    let parent = &standing.workflow;
+fn action_of_parent(status: &WorkflowStatus) -> Option<NextAction> {
+    let parent = &status.workflow;
     let id = parent.task.id;
-    let all_passed = standing.steps.iter().all(|step| step.state().kind == StateKind::Done);
+    let all_passed = status.steps.iter().all(|step| step.state().kind == StateKind::Done);
     let (kind, what, report) = match parent.state().kind {
         StateKind::Waiting => {
             let problem = parent.text(Field::Problem).unwrap_or("it waits for a person");
@@ -84,7 +84,7 @@ fn action_of_parent(standing: &WorkflowStatus) -> Option<NextAction> {
 
 /// A step and its workflow.
 struct Looked<'a> {
-    standing: &'a WorkflowStatus,
+    status: &'a WorkflowStatus,
     stored: &'a Stored,
     spec: &'a Step,
 }
@@ -138,7 +138,7 @@ impl Looked<'_> {
                 }
                 StateKind::Blocked => wait("its gate failed; `up` leads the work back"),
                 StateKind::Queued if self.stored.task.open_needs > 0 => None,
-                StateKind::Queued if self.standing.workflow.state().kind == StateKind::Waiting => {
+                StateKind::Queued if self.status.workflow.state().kind == StateKind::Waiting => {
                     wait("nothing is begun before the workflow goes on")
                 }
                 StateKind::Queued => wait("it waits for an agent; `up` starts it"),
@@ -186,7 +186,7 @@ impl Looked<'_> {
 
     fn assignment(&self) -> String {
         let retry_context = self.stored.text(Field::RetryContext).unwrap_or_default();
-        assignment(&self.standing.flow, self.spec, retry_context)
+        assignment(&self.status.flow, self.spec, retry_context)
     }
 
     fn gate(&self) -> &str {
@@ -205,7 +205,7 @@ impl Looked<'_> {
 
     /// Other workflows may have a step with the same id, so this one is named.
     fn report_as(&self, step: &str, word: ReportedOutcome, as_reviewer: bool) -> Suggestion {
-        let (step, workflow) = (step.to_owned(), self.standing.workflow.task.id);
+        let (step, workflow) = (step.to_owned(), self.status.workflow.task.id);
         Suggestion::ReportStep { step, word, as_reviewer, workflow }
     }
 }

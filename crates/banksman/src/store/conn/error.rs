@@ -90,53 +90,33 @@ pub enum DbError {
 }
 
 impl DbError {
-    /// What a person can do about it, if anything.
-    pub fn hint(&self) -> Option<&'static str> {
+    /// Whether the database itself failed, so that nothing else can be done either. Any other error
+    /// belongs to what one transaction did.
+    pub fn is_of_database(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Conflict => {
-                Some("another process is using the store; wait for it to finish, or end it")
-            }
-            Self::Disconnected { .. } => Some("check that the database server is running"),
-            Self::CommitUnknown { .. } => {
-                Some("check whether the change was made before you try again")
-            }
-            Self::Full { .. } => Some("free some space on the disk that holds the store"),
-            Self::ReadOnly { .. } => {
-                Some("check the owner and the permissions of the file and of its folder")
-            }
-            Self::Corrupt { .. } => Some(
-                "restore the store from a backup; keep the damaged file, parts of it may be readable",
-            ),
-            Self::NotADatabase { .. } | Self::Foreign { .. } => {
-                Some("choose another path; this file was left as it is")
-            }
-            Self::NewerSchema { .. } => {
-                Some("the store was used by a newer banksman; upgrade this one")
-            }
-            Self::Open { .. } => Some("check the path or the address of the store"),
-            Self::Target { .. } => {
-                Some("write a path, sqlite:PATH or postgres://USER@HOST/DATABASE")
-            }
-            Self::Timeout { .. } => {
-                Some("the database is overloaded, or its statement timeout is too short")
-            }
-            Self::Migration { source, .. } => source.hint(),
+            Self::Migration { source, .. } => source.is_of_database(),
+            Self::Busy { .. }
+            | Self::Conflict
+            | Self::Disconnected { .. }
+            | Self::CommitUnknown { .. }
+            | Self::Full { .. }
+            | Self::ReadOnly { .. }
+            | Self::Corrupt { .. }
+            | Self::NotADatabase { .. }
+            | Self::Foreign { .. }
+            | Self::NewerSchema { .. }
+            | Self::Open { .. }
+            | Self::Target { .. }
+            | Self::Timeout { .. }
+            | Self::Closed => true,
             Self::Unique { .. }
             | Self::Column { .. }
             | Self::WriteInRead
             | Self::Nested
             | Self::Panicked { .. }
-            | Self::Closed
-            | Self::Other { .. } => None,
+            | Self::Other { .. } => false,
         }
     }
-
-    /// Whether the database itself failed, so that nothing else can be done either. A person can do
-    /// something about all of these; any other error belongs to what one transaction did.
-    pub fn is_of_database(&self) -> bool {
-        matches!(self, Self::Closed) || self.hint().is_some()
-    }
-
     /// Whether the same transaction may succeed if it runs again.
     pub(super) fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Disconnected { .. })

@@ -475,7 +475,6 @@ fn a_newer_store_is_refused(world: &World) {
     drop(world.try_open(&[NOTES, COLOURS]).expect("the store opens"));
     let error = world.try_open(&[NOTES]).err().expect("it is too new");
     assert!(matches!(error, DbError::NewerSchema { found: 2, known: 1 }), "{error:?}");
-    assert!(error.hint().is_some());
 }
 
 fn a_failed_migration_leaves_nothing(world: &World) {
@@ -527,7 +526,6 @@ fn a_server_that_is_not_there_is_reported_without_the_password() {
     let error = Db::open(&target, &Options::default(), &[]).err().expect("no server");
     assert!(matches!(error, DbError::Open { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("secret"));
-    assert!(error.hint().is_some());
 }
 
 #[test]

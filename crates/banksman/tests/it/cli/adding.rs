@@ -70,7 +70,7 @@ fn a_project_has_one_name_and_a_name_one_project() {
     exit 1
     -- stderr
     error: this folder is already the project repo (BM-E003)
-    hint: leave `--name` out, or write `--name repo`
+    hint: leave the name out, or give repo
     ");
     fs::create_dir_all(sandbox.path().join("second/.git")).unwrap();
     let output = sandbox
@@ -87,7 +87,7 @@ fn a_project_has_one_name_and_a_name_one_project() {
     exit 1
     -- stderr
     error: this folder is already the project repo (BM-E003)
-    hint: leave `--name` out, or write `--name repo`
+    hint: leave the name out, or give repo
     ");
 }
 

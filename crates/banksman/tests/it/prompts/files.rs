@@ -104,11 +104,11 @@ fn what_cannot_be_used_is_named_with_its_line() {
     .banksman/prompts/reviewer.md:1: the answer must have `concerns`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
     .banksman/prompts/reviewer.md:1: the answer must have `suggestions`, but the prompt does not mention it; `banksman prompts show reviewer --schema` shows the schema
     .banksman/prompts/reviewers/poet.md:1: it is empty; say what the reviewer looks for
-    .banksman/prompts/verdict.schema.json:1: the shape of an answer cannot be changed; the program reads the answer in the shape that it knows; change the words that ask for it
+    .banksman/prompts/verdict.schema.json:1: the shape of an answer cannot be changed; Banksman reads only the built-in schema; change the template instead
     .banksman/prompts/worker.md:1: unknown value `{titel}`; did you mean `title`? (write `{{titel}}` for literal braces)
     .banksman/prompts/worker.md:4: unknown value `{ task }`; did you mean `task`? (write `{{ task }}` for literal braces)
     .banksman/prompts/worker.md:4: `{rules}` is missing; the agent needs this value; add it where it belongs
-    .banksman/prompts/wroker.md:1: nobody is told this; did you mean `worker.md`?
+    .banksman/prompts/wroker.md:1: no prompt has this name; did you mean `worker.md`?
     ");
 }
 

@@ -163,7 +163,7 @@ fn what_is_known_only_later_is_said() {
     1100 bytes
     t2 as worker in working, from the template worker (built-in), 1100 bytes
     known only after the claim: which worker takes it; this is for scripted
-    known only after the claim: what it waits for: those tasks may change what it is told
+    known only after the claim: what it waits for: those tasks may change the prompt
     ");
     assert_snapshot!(said(&["prompts", "render", "t1", "--worker", "nobody"]), @"
     0 bytes
@@ -178,7 +178,7 @@ fn what_is_known_only_later_is_said() {
     harness.ok(&["cancel", "t1", "no more"]);
     assert_snapshot!(said(&["prompts", "render", "t1"]), @"
     0 bytes
-    error: no agent works on t1 in cancelled; say for whom: --role worker (BM-E003)
+    error: no agent works on t1 in cancelled; choose a role, such as worker (BM-E003)
     hint: `banksman why t1` explains what it waits for
     ");
 }

@@ -103,7 +103,15 @@ const MAY_SAY_COMMANDS: [&str; 4] = [
     "crates/banksman/src/prompts.rs",
 ];
 
-/// Texts with a command to type. Another surface would show them, too, and has no commands.
+/// Whether prose names a flag. The command lines of other programs have theirs between words.
+fn names_a_flag(text: &str) -> bool {
+    ["`--", ": --"].iter().any(|before| {
+        let mut rest = text.split(before).skip(1);
+        rest.any(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
+    })
+}
+
+/// Texts with a command or a flag to type. Another surface would show them, too, and has neither.
 pub(super) fn commands_in_texts(files: &[SourceFile]) -> Vec<Violation> {
     let reference = files.iter().find(|file| file.path == COMMANDS);
     let lines = reference.map(|file| file.text.lines()).into_iter().flatten();
@@ -112,7 +120,9 @@ pub(super) fn commands_in_texts(files: &[SourceFile]) -> Vec<Violation> {
     let sources = files.iter().filter(|file| is_ours(&file.path) && !is_free(file));
     let found = sources.flat_map(|file| {
         let in_program = file.literals.iter().filter(|text| !file.is_test_at(text.offset));
-        let says = |text: &str| commands.iter().skip(1).any(|command| text.contains(command));
+        let says = |text: &str| {
+            names_a_flag(text) || commands.iter().skip(1).any(|command| text.contains(command))
+        };
         in_program.filter(move |literal| says(&literal.text)).map(|literal| {
             let detail = "make it a `Hint` or a `Suggestion`, and phrase it in cli/hints.rs";
             file.violation(literal.offset, "command in a text", detail)
@@ -132,6 +142,13 @@ fn a_command_in_a_text_is_found() {
     assert_eq!(found("crates/core/src/plan.rs", text), 1);
     assert_eq!(found("crates/banksman/src/cli/hints.rs", text), 0);
     assert_eq!(found("crates/banksman/src/ops/why.rs", "// banksman up\n"), 0);
+    for flag in ["leave `--name` out", "say for whom: --role worker"] {
+        let text = format!("const A: &str = {flag:?};");
+        assert_eq!(found("crates/banksman/src/ops/projects.rs", &text), 1, "{flag}");
+        assert_eq!(found("crates/banksman/src/cli/init.rs", &text), 0, "{flag}");
+    }
+    let git = "const A: &str = \"git merge --ff-only: -- --x\";";
+    assert_eq!(found("crates/banksman/src/exec/merge.rs", git), 0);
     assert_eq!(found("crates/banksman/src/ops/why.rs", "const A: &str = \"a running `up`\";"), 0);
 }
 

@@ -70,7 +70,7 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
       |
     1 | workflow: { id: later, params: { version: { type: string } } }
       |                                  ^
-      help: add `--param version=…`, or give it a `default`
+      help: give the parameter `version` a value, or a `default`
     hint: fix what `banksman workflow lint FILE` reports
     ");
     assert_snapshot!(workflow(&sandbox, &["run", "search.yaml", "search.yaml"]), @"
