@@ -1,10 +1,10 @@
 //! Assignments: what an agent is asked to do, the schema of its answer, the checks that verify it,
 //! and the branches it starts from.
 
-use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use std::collections::BTreeSet;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, SettingName};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
@@ -12,10 +12,10 @@ use banksman_core::time::Span;
 use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Signal, Workflow};
 
-use super::panel::reviews::{name_of, round_of};
+use super::panel::reviews::round_of;
 use super::panel::{PanelHandler, prompts};
 use super::planning::{self, Planning, is_planning};
-use super::steps::{StepTask, is_workflow, may_be_laid_out, workflow_of};
+use super::steps::{StepTask, may_be_laid_out, workflow_of};
 use super::{Engine, Project, Result, prompt};
 use crate::config::Agents;
 use crate::exec::job::Verification;
@@ -79,11 +79,10 @@ impl<'a> Assignments<'a> {
                 .step(stored.clone(), step)?
                 .map_or(Assignment::Plain, Assignment::Step));
         }
-        let is_review = stored.lifecycle.purpose == Purpose::Review;
-        let Some(parent) = stored.task.parent.filter(|_| is_review) else {
+        let Some(parent) = stored.task.parent.filter(|_| stored.is_review()) else {
             return Ok(Assignment::Plain);
         };
-        let parent = self.store.detail(parent)?.stored;
+        let parent = self.store.task(parent)?;
         Ok(Assignment::Review(Box::new(self.review(stored, parent)?)))
     }
 
@@ -102,7 +101,7 @@ impl<'a> Assignments<'a> {
             None => None,
         };
         Ok(ReviewContext {
-            reviewer: name_of(review).to_owned(),
+            reviewer: review.reviewer().to_owned(),
             brief: review.text(Field::Brief).unwrap_or_default().to_owned(),
             round,
             timeout,
@@ -133,7 +132,9 @@ impl<'a> Assignments<'a> {
                 let needs = self.store.needs(stored.task.id)?;
                 self.worked_on(needs.iter().map(|need| need.task).collect())?
             }
-            Assignment::Plain if is_workflow(stored) => self.worked_on(self.last_steps(stored)?)?,
+            Assignment::Plain if stored.is_workflow() => {
+                self.worked_on(self.last_steps(stored)?)?
+            }
             Assignment::Plain | Assignment::Plan(_) => Vec::new(),
         };
         let branches = from.iter().map(|step| branch_of(step, agents));

@@ -98,7 +98,7 @@ fn words(facts: &BudgetFacts, budget: &RequestedBudget) -> (String, String) {
     let held = Ineligible::over_budget(scope, limit, used).next();
     let instead = held.map(|held| format!(" To do without: {}.", held.remedy()));
     let question = format!(
-        "{title}. A yes is as much again, beyond what is used up; after a no they go on waiting.{}",
+        "{title}. Yes raises the budget by the same amount above what is used up; after a no they keep waiting.{}",
         instead.unwrap_or_default()
     );
     (title, question)

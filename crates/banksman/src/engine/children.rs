@@ -11,7 +11,6 @@ use banksman_core::time::Instant;
 
 use super::event::{ask, end_wait, report, request};
 use super::relay::{EffectHandler, EffectResult, Handled, LOOK_AGAIN, is_wanted};
-use super::steps::is_workflow;
 use super::turn::Turn;
 use super::workflows::tripped;
 use super::{Engine, Result};
@@ -32,7 +31,7 @@ impl EffectHandler for Children<'_> {
             Effect::TellParent if kind != StateKind::Working => {
                 parent_of(self.store, effect, stored)?
             }
-            Effect::LeadChildren if is_workflow(stored) && kind == StateKind::Working => {
+            Effect::LeadChildren if stored.is_workflow() && kind == StateKind::Working => {
                 Some(self.store.task(stored.task.id)?)
             }
             Effect::TellParent

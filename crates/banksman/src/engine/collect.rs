@@ -12,7 +12,6 @@ use super::children::child_counts;
 use super::event;
 use super::pulls::PullRequests;
 use super::run_end::RunEnds;
-use super::steps::is_workflow;
 use super::turn::{Reconciler, Turn};
 use super::{Engine, Result};
 use crate::exec::job::JobId;
@@ -130,7 +129,7 @@ impl<'a> Collect<'a> {
             fields.extend([stored.entry(Field::Merged, Value::from(true))]);
         }
         // For any other task this would count its reviews.
-        if is_workflow(&stored) {
+        if stored.is_workflow() {
             fields.extend(child_counts(self.store, &stored)?);
         }
         let entered = stored.task.entered;
@@ -205,7 +204,7 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
                 format!("`{}` failed on the result: {}", check.command, check.tail),
             ),
             Some(MergeReport::MovedOn { branch }) => {
-                (Outcome::Rejected, format!("`{branch}` is not what was reviewed any more"))
+                (Outcome::Rejected, format!("`{branch}` is no longer what was reviewed"))
             }
             None => (Outcome::Exhausted, receipt.ended.to_string()),
         }),

@@ -1,12 +1,12 @@
 //! Job specs: everything that a keeper needs to know, built once before its job starts.
 
-use banksman_core::lifecycle::contract::{AgentRole, Field};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use banksman_core::failure::{Deliverable, FailureClass};
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::contract::{AgentRole, Field};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Task;
 use banksman_core::policy::Action;
@@ -19,7 +19,7 @@ use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
 use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
-use super::steps::{is_workflow, may_be_laid_out};
+use super::steps::may_be_laid_out;
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, EnvVars, WorkerSetup, token_of};
@@ -189,13 +189,13 @@ impl<'a> JobSpecs<'a> {
         role: &str,
     ) -> Result<Briefing, SpecError> {
         let past = self.store.past_runs(stored.task.id, RUNS_TOLD)?;
-        let detail = self.store.detail(stored.task.id)?;
+        let with_body = self.store.task(stored.task.id)?;
         let earlier: Vec<&PastRun> =
             past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
         let resumed =
             worker.and_then(|worker| resumable(&earlier, worker, &self.config.agents.node));
         let brief = prompt::Brief {
-            task: &detail.stored.task,
+            task: &with_body.task,
             role,
             fields: &stored.task.fields,
             past: &earlier,
@@ -215,7 +215,7 @@ impl<'a> JobSpecs<'a> {
             schema: assignment::schema(assignment).or_else(|| of_role(assignment, role)),
             session: resumed.and_then(|past| past.session.clone()),
             before: before(&earlier, resumed),
-            body: detail.stored.task.body,
+            body: with_body.task.body,
             checks,
         })
     }
@@ -302,7 +302,7 @@ impl<'a> JobSpecs<'a> {
     /// None for a task that never had a worktree.
     pub(super) fn clean_up(&self, stored: &Stored, job: JobId) -> Result<Option<JobSpec>> {
         // A workflow merges in one, and a manual step has one, both without a run.
-        let without_run = is_workflow(stored) || may_be_laid_out(stored);
+        let without_run = stored.is_workflow() || may_be_laid_out(stored);
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }

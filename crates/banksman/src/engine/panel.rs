@@ -11,7 +11,7 @@ pub(super) mod reviews;
 pub(super) mod roster;
 
 use banksman_core::failure::ProofLevel;
-use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, Trigger};
+use banksman_core::lifecycle::contract::{AgentRole, Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, Outcome, Since, StateKind};
 use banksman_core::machine::{Effect, TimerKind};
@@ -24,7 +24,7 @@ use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
 use serde::Serialize;
 
-use self::reviews::{Invitation, again, child, is_of_this_stay, name_of, record, round_of};
+use self::reviews::{Invitation, again, child, record, round_of};
 use self::roster::{REVIEWER, reviewers, reviewing_workers, role_of_panel, tags_of};
 use super::children::parent_of;
 use super::event::{ask, report};
@@ -96,14 +96,8 @@ impl<'a> PanelHandler<'a> {
             return Ok(EffectResult::Done);
         }
         if let Some(objection) = parent.text(Field::Objection) {
-            report(
-                self.store,
-                parent,
-                Ruling::Blocked.outcome(),
-                objection.to_owned(),
-                Fields::new(),
-                now,
-            )?;
+            let (outcome, detail) = (Ruling::Blocked.outcome(), objection.to_owned());
+            report(self.store, parent, outcome, detail, Fields::new(), now)?;
             return Ok(EffectResult::Done);
         }
         let panels = self.panels_of(parent, step.as_ref())?;
@@ -129,7 +123,7 @@ impl<'a> PanelHandler<'a> {
                 let holders = panel.assignments.iter().filter(|review| review.has_concern());
                 let holders: Vec<&str> = holders.map(|review| review.reviewer.as_str()).collect();
                 let first = assignments.iter().filter(|review| round_of(review) == 0);
-                let invited = first.filter(|review| holders.contains(&name_of(review)));
+                let invited = first.filter(|review| holders.contains(&review.reviewer()));
                 let invited: Vec<Invitation> = invited.map(|review| again(review, round)).collect();
                 self.invite(parent, &invited, &panels, now)?;
                 let ends = now.plus(panels.round_timeout);
@@ -199,9 +193,7 @@ impl<'a> PanelHandler<'a> {
     /// The reviews of the panel that the task is in, in the order of their creation.
     fn reviews_of(&self, parent: &Stored) -> Result<Vec<Stored>> {
         let mut assignments = self.store.all_children(parent.task.id)?;
-        assignments.retain(|review| {
-            review.lifecycle.purpose == Purpose::Review && is_of_this_stay(review, parent)
-        });
+        assignments.retain(|review| review.is_asked_by(parent));
         Ok(assignments)
     }
 
@@ -287,8 +279,8 @@ impl<'a> PanelHandler<'a> {
             return Ok(());
         }
         for review in self.store.children(parent.task.id)? {
-            let is_left = !review.state().terminal && !is_of_this_stay(&review, parent);
-            if review.lifecycle.purpose == Purpose::Review && is_left {
+            let is_left = !review.state().terminal && !review.is_asked_by(parent);
+            if review.is_review() && is_left {
                 ask(self.store, &review, Trigger::Close, [], now)?;
             }
         }
@@ -314,7 +306,7 @@ impl<'a> PanelHandler<'a> {
             };
             verdicts.push(RecordedVerdict {
                 reviewer: &given.reviewer,
-                verdict: standing(given),
+                verdict: verdict_word(given),
                 rationale,
                 suggestions: suggested,
                 why,
@@ -356,7 +348,7 @@ fn gave_up(review: &ReviewAssignment) -> Option<&str> {
     })
 }
 
-fn standing(review: &ReviewAssignment) -> &'static str {
+fn verdict_word(review: &ReviewAssignment) -> &'static str {
     match review.status() {
         ReviewStatus::Given(verdict) => verdict.as_str(),
         ReviewStatus::Withdrawn => "WITHDRAWN",

@@ -4,9 +4,8 @@
 //! from there; this module only gathers facts. Everything may be done twice: a subtask is created
 //! under a key, and the states of the subtasks are read each time.
 
-use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, SettingName, Trigger};
-
 use banksman_core::lifecycle::check::Overrides;
+use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose, SettingName, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::limits;
@@ -24,12 +23,11 @@ use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
 use super::relay::{EffectHandler, EffectResult, Handled};
-use super::steps::is_workflow;
 use super::turn::Turn;
 use super::{Engine, Result, definition_for};
 use crate::prompts::built_in;
 use crate::store::outbox::PendingEffect;
-use crate::store::{Add, Edge, IdempotencyKey, NewChild, Store, Stored};
+use crate::store::{Add, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
 
 /// The role that is asked for a plan, where the lifecycle has a field for one.
 const PLANNER: &str = AgentRole::Planner.as_str();
@@ -93,7 +91,7 @@ pub(super) fn planning(store: &Store, stored: &Stored) -> Result<Planning> {
     let former = plan_of(stored)?.map(|plan| proposal(version_of(stored), &plan));
     let last = iterations_of(stored)?.pop();
     let subtasks = planned_subtasks(store, stored)?;
-    let lines = subtasks.iter().map(|subtask| format!("- {}\n", standing(subtask)));
+    let lines = subtasks.iter().map(|subtask| format!("- {}\n", status_line(subtask)));
     Ok(Planning {
         timeout,
         former: former.unwrap_or_default(),
@@ -104,7 +102,7 @@ pub(super) fn planning(store: &Store, stored: &Stored) -> Result<Planning> {
 
 /// Applies the answer of a planner to its task. An invalid answer counts as an iteration too: the
 /// next planner learns why.
-pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<Planned> {
+pub(super) fn planned(stored: &Stored, answer: &Value) -> Result<Planned> {
     let version = version_of(stored) + 1;
     let (plan, iteration, line) = match Plan::deserialize(answer) {
         Ok(plan) => {
@@ -154,8 +152,7 @@ pub(super) fn planned(store: &Store, stored: &Stored, answer: &Value) -> Result<
     }
     fields.retain(|(field, _)| stored.lifecycle.has_field(*field));
     let fields = fields.into_iter().map(|(field, value)| stored.entry(field, value)).collect();
-    let body = store.detail(stored.task.id)?.stored.task.body;
-    Ok(Planned { line, fields, body: with_section(&body, &words) })
+    Ok(Planned { line, fields, body: with_section(&stored.task.body, &words) })
 }
 
 /// The subtasks of the task's present plan, in their order; without reviews and subtasks of earlier
@@ -185,7 +182,7 @@ impl<'a> Subtasks<'a> {
 impl EffectHandler for Subtasks<'_> {
     fn handle(&self, effect: &PendingEffect, stored: &Stored, turn: &mut Turn) -> Handled {
         if effect.effect == Effect::LeadChildren {
-            if !is_workflow(stored) && is_current(effect, stored) {
+            if !stored.is_workflow() && is_current(effect, stored) {
                 lead_subtasks(self.store, effect, stored, turn.now)?;
             }
         } else if let Some(parent) = parent_of(self.store, effect, stored)? {
@@ -234,9 +231,9 @@ fn is_answered(store: &Store, parent: &Stored, effect: &PendingEffect) -> Result
 fn create_subtasks(store: &Store, parent: &Stored, now: Instant) -> Result<()> {
     let Some(plan) = plan_of(parent)? else { return Ok(()) };
     let order = plan.order();
-    let subtasks: Result<Vec<NewChild>> =
-        order.iter().map(|placed| subtask(parent, placed)).collect();
-    store.add_children(&subtasks?, now)?;
+    let definition = definition_for(Purpose::Subtask, Overrides::new())?;
+    let subtasks = order.iter().map(|placed| subtask(parent, placed, definition.clone()));
+    store.add_children(&subtasks.collect::<Vec<NewChild>>(), now)?;
     Ok(())
 }
 
@@ -282,17 +279,13 @@ pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
     }
     if let Some(parent) = stored.task.parent.filter(|_| is_planned) {
         let parent = store.task(parent)?;
-        words += &format!(
-            "The parent task is {}: {}\n{}",
-            parent.task.id,
-            parent.task.title,
-            reviewed(&parent)
-        );
+        let (id, title) = (parent.task.id, &parent.task.title);
+        words += &format!("The parent task is {id}: {title}\n{}", reviewed(&parent));
     }
     for need in store.needs(stored.task.id)? {
         let before = store.task(need.task)?;
         if is_planned {
-            words += &format!("\nBefore it came {}\n", standing(&before));
+            words += &format!("\nBefore it came {}\n", status_line(&before));
         }
         if let Some(found) = before.text(Field::Findings) {
             words += &format!("What came of it: {}\n", start_of(found, FINDINGS_BYTES));
@@ -342,7 +335,7 @@ fn judged(plan: &Plan) -> Value {
 }
 
 /// The task of one item of a plan.
-fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> Result<NewChild> {
+fn subtask(parent: &Stored, placed: &OrderedItem<'_>, definition: Definition) -> NewChild {
     let task = &parent.task;
     let (version, id) = (version_of(parent), placed.item.id());
     let (title, tags, files) = match placed.item {
@@ -373,7 +366,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> Result<NewChild> {
     let key = format!("part-{}-{version}-{id}", task.id);
     let add = Add {
         new,
-        definition: definition_for(Purpose::Subtask, Overrides::new())?,
+        definition,
         needs: Vec::new(),
         actor: Actor::system(),
         key: Some(IdempotencyKey::new(&key, &key)),
@@ -381,7 +374,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>) -> Result<NewChild> {
     };
     let blocks = placed.blocked_by.iter().map(|at| (*at, Edge::Blocks));
     let informs = placed.informed_by.iter().map(|at| (*at, Edge::Informs));
-    Ok(NewChild { add, parent: None, after: blocks.chain(informs).collect(), own_batch: None })
+    NewChild { add, parent: None, after: blocks.chain(informs).collect(), own_batch: None }
 }
 
 fn kind_of(subtask: &Stored) -> StateKind {
@@ -435,22 +428,15 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
 
 /// The question to a person.
 fn problem(asked: &[&Stored]) -> String {
-    let lines: Vec<String> = asked.iter().map(|subtask| standing(subtask)).collect();
+    let lines: Vec<String> = asked.iter().map(|subtask| status_line(subtask)).collect();
     let cancelled = asked.iter().any(|subtask| kind_of(subtask) == StateKind::Cancelled);
-    let how = if cancelled {
-        "what is cancelled cannot be begun again"
-    } else {
-        "`resume` begins them again"
-    };
-    let text = format!(
-        "a person decides about {}; {how}, `without` goes on without them, `cancel` ends all",
-        lines.join("; ")
-    );
+    let end = if cancelled { "; cancelled subtasks cannot start again" } else { "" };
+    let text = format!("a person decides about {}{end}", lines.join("; "));
     start_of(&text, PROBLEM_BYTES).to_owned()
 }
 
 /// A subtask in one line: its name, its state, and why.
-fn standing(subtask: &Stored) -> String {
+fn status_line(subtask: &Stored) -> String {
     let state = &subtask.state().name;
     let why = [Field::Diagnostic, Field::Reason, Field::UnblockCondition].into_iter();
     let given_up = is_given_up(subtask) || kind_of(subtask) == StateKind::Blocked;

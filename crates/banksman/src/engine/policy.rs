@@ -37,7 +37,7 @@ pub(super) fn ask_for_budget(store: &Store, over: &OverBudget, now: Instant) -> 
     let Some((trigger, field)) = question else { return Ok(()) };
     let spent: Vec<String> = over.limits.iter().map(Ineligible::detail).collect();
     let text = format!("Over budget: {}", spent.join("; "));
-    let words = format!("{text}. To let it go on is to give it as much again.");
+    let words = format!("{text}. Letting it continue raises the budget by the same amount.");
     let ask = by_name(trigger, [(field.to_owned(), Value::from(words))]);
     let notice = NewNotice::alert(NoticeKind::OverBudget, Some(over.task), text);
     match store.ask_for_budget(&stored, ask, over.used, notice, now) {

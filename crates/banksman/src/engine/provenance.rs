@@ -61,13 +61,8 @@ impl<'a> Provenance<'a> {
         };
         let (task, stay) = (child.task.id, child.task.entered);
         let writer = by.name.as_deref().unwrap_or_default();
-        self.store.note(
-            task,
-            &by,
-            Note::AnswerRefused,
-            &format!("refused-file-{stay}-{writer}"),
-            now,
-        )?;
+        let key = format!("refused-file-{stay}-{writer}");
+        self.store.note(task, &by, Note::AnswerRefused, &key, now)?;
         let instead = self.instead(child, trigger)?;
         Ok(Some(format!("it changes nothing: {why}; if it is yours, {instead}")))
     }

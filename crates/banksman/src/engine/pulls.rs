@@ -3,10 +3,10 @@
 //! The looks are jobs, because a turn does not wait for a remote. The time alone decides when one
 //! is due, so nothing has to be stored, and a look is not repeated after a crash.
 
-use banksman_core::lifecycle::contract::Trigger;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::receipt::{EndCause, Receipt};
 use banksman_core::time::{Instant, Span};

@@ -8,7 +8,7 @@ use banksman_core::failure::{
     RunExpectation,
 };
 use banksman_core::ids::RunId;
-use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Outcome, Route};
 use banksman_core::machine::{Broken, Finish, RejectReason};
@@ -132,10 +132,9 @@ impl<'a> RunEnds<'a> {
         let mut fields = self.collected_fields(stored, receipt, classification, pause.as_ref())?;
         let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
         let plan = answer.filter(|_| is_planning(stored));
-        let planned = plan.map(|answer| planned(self.store, stored, answer)).transpose()?;
+        let planned = plan.map(|answer| planned(stored, answer)).transpose()?;
         // An answer by a schema has no text for people; the log has the answer as it came.
-        let verdict =
-            answer.filter(|_| stored.lifecycle.purpose == Purpose::Review).and_then(summary_line);
+        let verdict = answer.filter(|_| stored.is_review()).and_then(summary_line);
         let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());

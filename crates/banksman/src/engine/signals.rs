@@ -5,11 +5,11 @@
 //! crash between the two repeats nothing. A signal that comes early, late, twice or for a step that
 //! has ended is logged and changes nothing.
 
-use banksman_core::lifecycle::contract::{Field, Trigger};
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Activity;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Event, TransitionRequest};
@@ -118,16 +118,9 @@ impl<'a> Signals<'a> {
         let since = child.task.entered_at;
         if let Some(commit) = repo::marked_commit(&project.path, &branch, mark, since) {
             let key = format!("commit-{commit}-{}", child.task.id);
-            let fields = done_here(child, &self.settings.agents.node);
-            let subject = format!("commit {commit} with {mark} for {}", step.spec.id);
-            let text = apply_signal(
-                self.store,
-                child.task.id,
-                (agent(), Trigger::Signal, fields),
-                &key,
-                (subject, &key),
-                turn.now,
-            )?;
+            let ask = (agent(), Trigger::Signal, done_here(child, &self.settings.agents.node));
+            let told = (format!("commit {commit} with {mark} for {}", step.spec.id), key.as_str());
+            let text = apply_signal(self.store, child.task.id, ask, &key, told, turn.now)?;
             Mailbox::new(&project.path).record(&step.workflow, turn.now, &text, &key)?;
         }
         Ok(())

@@ -4,12 +4,12 @@
 //! A step's task holds its part of the file (`spec`), so nothing else has to be read to run it.
 //! What happens is also written to the repository's `.workflow/` folder, for people who look there.
 
-use banksman_core::lifecycle::contract::{CounterName, Field, LaunchMode, Purpose, Trigger};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
+use banksman_core::lifecycle::contract::{CounterName, Field, LaunchMode, Purpose, Trigger};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::machine::Event;
 use banksman_core::workflow::assignment::{self, assignment};
@@ -56,13 +56,9 @@ impl StepTask {
     }
 }
 
-pub(super) fn is_workflow(stored: &Stored) -> bool {
-    stored.lifecycle.purpose == Purpose::Workflow
-}
-
 /// The workflow as its task holds it: everything but the steps.
 pub(super) fn workflow_of(parent: &Stored) -> Result<Option<Workflow>> {
-    Ok(if is_workflow(parent) { parent.data(Field::Spec)? } else { None })
+    Ok(if parent.is_workflow() { parent.data(Field::Spec)? } else { None })
 }
 
 /// Whether the step gets a worktree without a run: it is a manual step of a workflow that the
@@ -194,7 +190,7 @@ impl<'a> Steps<'a> {
         let shown = command.clone().unwrap_or_else(|| format!("see {}", file.display()));
         let again = found.lines().next().map(|found| format!("is not proven ({found}) and "));
         let text =
-            format!("{} {}is done by hand: {shown}", step.spec.id, again.unwrap_or_default());
+            format!("{} {}is a manual step: {shown}", step.spec.id, again.unwrap_or_default());
         let notice = NewNotice::new(NoticeKind::ManualStep, Some(child.task.id), text);
         self.store.notice(notice.once(format!("laid-out-{job}")), turn.now)?;
         if let Some(command) = command {
@@ -279,13 +275,8 @@ impl<'a> Steps<'a> {
         let Some(target) = &back.to else {
             let feedback = child.text(Field::Feedback).unwrap_or_default();
             let reason = format!("gate {} of {} failed: {feedback}", step.gate_id(), step.spec.id);
-            ask(
-                self.store,
-                parent,
-                Trigger::Abort,
-                [(Field::Reason, Value::from(reason))],
-                turn.now,
-            )?;
+            let fields = [(Field::Reason, Value::from(reason))];
+            ask(self.store, parent, Trigger::Abort, fields, turn.now)?;
             return Ok(());
         };
         let children = self.store.all_children(parent.task.id)?;

@@ -10,7 +10,7 @@ use super::children::{ask_children, is_current};
 use super::event::ask;
 use super::project::Settings;
 use super::relay::{EffectHandler, EffectResult, Handled};
-use super::steps::{StepTask, is_workflow, workflow_of};
+use super::steps::{StepTask, workflow_of};
 use super::turn::Turn;
 use super::{Engine, Result};
 use crate::store::batches::BatchChange;
@@ -25,7 +25,7 @@ pub(super) struct Workflows<'a> {
 impl EffectHandler for Workflows<'_> {
     /// Leads the steps of a workflow that has moved.
     fn handle(&self, effect: &PendingEffect, flow: &Stored, turn: &mut Turn) -> Handled {
-        if is_workflow(flow) && is_current(effect, flow) {
+        if flow.is_workflow() && is_current(effect, flow) {
             self.lead(effect, flow, turn)?;
         }
         Ok(EffectResult::Done)
@@ -59,13 +59,8 @@ impl<'a> Workflows<'a> {
         }
         if kind == StateKind::Working && !parent.flag(Field::Led) {
             // A person has resumed it, and with it the children that failed.
-            ask_children(
-                self.store,
-                parent,
-                Trigger::TakeUp,
-                |kind| kind == StateKind::Failed,
-                now,
-            )?;
+            let has_failed = |kind| kind == StateKind::Failed;
+            ask_children(self.store, parent, Trigger::TakeUp, has_failed, now)?;
             self.log_start(parent, effect, turn)?;
             self.set_led(parent, now)?;
         } else {

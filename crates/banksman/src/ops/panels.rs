@@ -2,8 +2,7 @@
 //! panels, and nothing here decides anything about one.
 
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::Activity;
-use banksman_core::lifecycle::contract::{AgentRole, Field, Purpose};
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::text::line;
 use banksman_core::time::Instant;
 
@@ -35,31 +34,14 @@ pub enum ReviewerStatus {
     Queued,
 }
 
-/// Whether the task waits for reviewers.
-pub fn is_at_panel(parent: &Stored) -> bool {
-    parent.activity() == Some(Activity::Panel)
-}
-
-/// Whether a child reviews its parent's work instead of doing some of it.
-pub fn is_review(child: &Stored) -> bool {
-    child.lifecycle.purpose == Purpose::Review
-}
-
-/// The name of the reviewer.
-pub fn reviewer(review: &Stored) -> &str {
-    review.text(Field::Reviewer).unwrap_or(AgentRole::Reviewer.as_str())
-}
-
 /// The unanswered reviews of the task's present panel, in the order of their creation.
 pub(super) fn open_reviews(store: &Store, parent: &Stored) -> Result<Vec<PendingReview>, OpsError> {
-    if !is_at_panel(parent) {
+    if !parent.is_at_panel() {
         return Ok(Vec::new());
     }
     let mut open = Vec::new();
     for review in store.children(parent.task.id)? {
-        let is_of_this_stay =
-            is_review(&review) && review.number(Field::AskedAt) == Some(parent.task.entered);
-        if is_of_this_stay && !review.state().terminal {
+        if review.is_asked_by(parent) && !review.state().terminal {
             open.push(open_review(store, &review)?);
         }
     }
@@ -81,7 +63,7 @@ fn open_review(store: &Store, review: &Stored) -> Result<PendingReview, OpsError
     };
     Ok(PendingReview {
         task: task.id,
-        reviewer: reviewer(review).to_owned(),
+        reviewer: review.reviewer().to_owned(),
         doing,
         missed: missed(review),
         was_asked: task.epoch > 0,

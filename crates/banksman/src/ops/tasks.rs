@@ -12,7 +12,6 @@ use banksman_core::time::Instant;
 use serde::Serialize;
 
 use super::library::Library;
-use super::panels::is_review;
 use super::principal::Operation;
 use super::{OpsError, Session, decisions, refuse, request_text};
 use crate::store::query::{Dependency, Detail, Filter, PAGE, Progress};
@@ -133,16 +132,8 @@ pub(super) fn moved(
     let now = store.now(now)?;
     let stored = store.task(id)?;
     let fields = coerced(&stored.lifecycle, &request.fields);
-    let asked = (
-        "move",
-        id.0,
-        &request.to,
-        &request.trigger,
-        &fields,
-        actor.to_string(),
-        epoch,
-        request.version,
-    );
+    let MoveRequest { to, trigger, version, .. } = request;
+    let asked = ("move", id.0, to, trigger, &fields, actor.to_string(), epoch, version);
     // A run has keys of its own, so that it cannot use up a key of another caller.
     let own_key = request.key.as_ref().map(|key| match epoch {
         Some(epoch) => format!("{}:{key}", RunId { task: id, epoch }),

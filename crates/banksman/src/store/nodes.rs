@@ -45,18 +45,13 @@ impl Store {
             let workers = json(&node.workers);
             let rows = tx.query(sql::NODE, &params![&node.name])?;
             // What cannot be read is written again.
-            let has_changed = rows.first().and_then(|row| row.text(3).ok()) != Some(&*workers);
             let known = rows.first().and_then(|row| self::node(row).ok());
-            let is_recent = |known: Node| {
-                let recent = known.seen_at..known.seen_at.plus(SEEN_RECENTLY);
-                recent.contains(&node.seen_at) && node.capacity == known.capacity
-            };
-            if !has_changed && known.is_some_and(is_recent) {
+            if known.as_ref().is_some_and(|known| says_as_much(known, &node)) {
                 return Ok(());
             }
             let columns = params![&node.name, node.seen_at, node.capacity, workers];
             tx.write(sql::PUT_NODE, &columns)?;
-            if has_changed {
+            if known.is_none_or(|known| known.workers != node.workers) {
                 tx.notify();
             }
             Ok(())
@@ -100,4 +95,10 @@ fn node(row: &Row) -> Result<Node, DbError> {
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
         workers: row.json(3)?,
     })
+}
+
+/// Whether a node's report adds nothing to what is stored.
+fn says_as_much(known: &Node, new: &Node) -> bool {
+    let is_fresh = new.seen_at >= known.seen_at && new.seen_at.since(known.seen_at) < SEEN_RECENTLY;
+    is_fresh && (known.capacity, &known.workers) == (new.capacity, &new.workers)
 }

@@ -5,7 +5,7 @@ use banksman_core::closed;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use banksman_core::lifecycle::expr::Value;
-use banksman_core::lifecycle::{Activity, Setting, Since, StateKind};
+use banksman_core::lifecycle::{Setting, Since, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::panel::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, Verdict};
@@ -13,7 +13,6 @@ use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 
-use super::roster::REVIEWER;
 use crate::config::Panels;
 use crate::engine::{Result, definition_for};
 use crate::store::{Add, IdempotencyKey, NewChild, Stored};
@@ -59,18 +58,6 @@ closed! {
     }
 }
 
-/// Whether the review belongs to the task's present stay in its state.
-pub(super) fn is_of_this_stay(review: &Stored, parent: &Stored) -> bool {
-    let does = parent.state().does.as_ref();
-    let asked_at = review.number(Field::AskedAt);
-    does.is_some_and(|does| does.activity == Activity::Panel)
-        && asked_at == Some(parent.task.entered)
-}
-
-pub(in crate::engine) fn name_of(review: &Stored) -> &str {
-    review.text(Field::Reviewer).unwrap_or(REVIEWER)
-}
-
 pub(in crate::engine) fn round_of(review: &Stored) -> usize {
     let round = review.value(Field::Round).and_then(Value::as_u64);
     round.and_then(|round| usize::try_from(round).ok()).unwrap_or_default()
@@ -80,7 +67,7 @@ pub(in crate::engine) fn round_of(review: &Stored) -> usize {
 /// session and has its own time.
 pub(super) fn again(review: &Stored, round: usize) -> Invitation {
     Invitation {
-        reviewer: name_of(review).to_owned(),
+        reviewer: review.reviewer().to_owned(),
         brief: review.text(Field::Brief).unwrap_or_default().to_owned(),
         tags: review.task.tags.clone(),
         round,
@@ -137,7 +124,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
         max_rounds: 0,
     };
     for review in reviews {
-        let reviewer = name_of(review).to_owned();
+        let reviewer = review.reviewer().to_owned();
         match round_of(review) {
             0 => panel.assignments.push(ReviewAssignment {
                 reviewer,

@@ -117,15 +117,8 @@ fn give(
         version = pin(store, &stored, seen)?;
         fields.extend(said(&stored.lifecycle, offer, given.note.as_deref())?);
     }
-    let asked = (
-        "answer",
-        decision.id.0,
-        trigger,
-        &given.note,
-        &given.fields,
-        given.seen,
-        actor.to_string(),
-    );
+    let (id, by) = (decision.id.0, actor.to_string());
+    let asked = ("answer", id, trigger, &given.note, &given.fields, given.seen, by);
     let key = key(given.key.as_deref(), &asked)?;
     let ask = TransitionRequest {
         actor: actor.clone(),

@@ -63,7 +63,7 @@ fn a_cancelled_subtask_is_not_finished_either() {
     desk.until(PARENT, "blocked");
     let condition = desk.field("unblock_condition");
     assert!(
-        condition.as_str().is_some_and(|text| text.contains("cannot be begun again")),
+        condition.as_str().is_some_and(|text| text.contains("cannot start again")),
         "{condition}"
     );
     desk.harness.ok(&["decisions", "answer", "t1", "without"]);

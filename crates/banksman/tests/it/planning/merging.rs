@@ -185,7 +185,7 @@ fn what_was_not_reviewed_is_not_merged() {
     let tree = format!("{branch}^{{tree}}");
     let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
     desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
-    assert_eq!(merge_in_vain(&desk), format!("`{branch}` is not what was reviewed any more"));
+    assert_eq!(merge_in_vain(&desk), format!("`{branch}` is no longer what was reviewed"));
 }
 
 /// Whoever writes to the branch while its merge is under way is too late for it.
@@ -204,7 +204,7 @@ fn what_comes_during_the_merge_is_not_merged() {
     decide(&desk, "good");
     desk.until(PARENT, READY);
     let problem = desk.field("problem");
-    assert_eq!(problem, json!(format!("`{branch}` is not what was reviewed any more")));
+    assert_eq!(problem, json!(format!("`{branch}` is no longer what was reviewed")));
     assert_eq!(merges(&desk, "t1"), 0);
 }
 

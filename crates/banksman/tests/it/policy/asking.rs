@@ -258,7 +258,7 @@ fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
     });
     assert_eq!(
         question(&harness, id),
-        "Over budget: task t1 has used up its runs: 1 of 1. To let it go on is to give it as much again."
+        "Over budget: task t1 has used up its runs: 1 of 1. Letting it continue raises the budget by the same amount."
     );
     assert_eq!(harness.starts().len(), 1);
     harness.ok(&["decisions", "answer", "d2", "unblock"]);
@@ -305,7 +305,7 @@ fn a_yes_to_an_agents_words_raises_no_budget() {
     }
     blocked(&harness, id);
     up.stop();
-    assert!(question(&harness, id).ends_with("as much again."), "{}", question(&harness, id));
+    assert!(question(&harness, id).ends_with("by the same amount."), "{}", question(&harness, id));
     assert_eq!(harness.starts().len(), 2);
     let runs = Budget { runs: Some(2), ..Budget::default() };
     assert_eq!(harness.open().task_budget(id, runs).expect("a task"), runs);

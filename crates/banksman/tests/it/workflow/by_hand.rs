@@ -190,7 +190,7 @@ mod needs_tmux {
         let pulse = stage.command(&["pulse"]).env("TMUX", address.trim()).output();
         let pulse = pulse.expect("the program starts");
         let said = String::from_utf8_lossy(&pulse.stdout);
-        assert!(said.contains("X-1 is done by hand: until [ -e "), "{said}");
+        assert!(said.contains("X-1 is a manual step: until [ -e "), "{said}");
         assert!(said.contains(".workflow/steps/X-1.md"), "{said}");
         let id = stage.task_of("hand", "X-1").to_string();
         let windows = tmux.run(&["list-windows", "-t", "harness", "-F", "#{window_name}"]);
