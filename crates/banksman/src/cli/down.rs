@@ -1,7 +1,6 @@
 //! `banksman down`: stops the `up` of this home and, with `--agents`, its agents.
 
 use std::env;
-use std::fmt::Display;
 
 use clap::Args;
 
@@ -34,43 +33,32 @@ pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit> {
         let program = env::current_exe().map_err(Failure::Program)?;
         stopped = shutdown::stop_jobs(&caller, agents, &program)?;
     }
-    let unreadable = stopped.unreadable.iter();
-    let mut failed: Vec<String> = unreadable.map(|(job, error)| is_unknown(job, error)).collect();
-    let mut code = Code::File;
-    if failed.is_empty() {
-        failed = stopped.still_running.iter().map(is_running).collect();
-        code = Code::Unfinished;
-    }
+    let running = stopped.still_running.iter();
+    let running: Vec<String> =
+        running.map(|job| format!("{job} of {} is still running; try again", job.task())).collect();
+    let unknown = stopped.unreadable.iter();
+    let unknown: Vec<String> = unknown
+        .map(|(job, error)| format!("{job} of {} is in an unknown state: {error}", job.task()))
+        .collect();
+    let left: Vec<&String> = running.iter().chain(&unknown).collect();
+    let text = text(pid, args.agents, &stopped.ended, &left);
+    let (code, failed) =
+        if unknown.is_empty() { (Code::Unfinished, running) } else { (Code::File, unknown) };
     let document = || Stopped::new(pid, &stopped);
-    let exit =
-        report::answer(&context.out, code, failed, document, || text(pid, args.agents, &stopped))?;
+    let exit = report::answer(&context.out, code, failed, document, || text)?;
     Ok(if exit == Exit::Done { context.out.next(&["status", "up"]) } else { exit })
 }
 
-fn is_running(job: &JobId) -> String {
-    format!("{job} of {} is still running; try again", job.task())
-}
-
-fn is_unknown(job: &JobId, error: &impl Display) -> String {
-    format!("{job} of {} is in an unknown state: {error}", job.task())
-}
-
-fn text(pid: Option<i32>, with_agents: bool, agents: &StoppedJobs) -> String {
+fn text(pid: Option<i32>, with_agents: bool, ended: &[JobId], left: &[&String]) -> String {
     let mut text = match pid {
         Some(pid) => format!("stopped `up`, process {pid}\n"),
         None => "`up` is not running here\n".to_owned(),
     };
-    for job in &agents.ended {
+    for job in ended {
         text.push_str(&format!("stopped {job} of {}\n", job.task()));
     }
-    for job in &agents.still_running {
-        text.push_str(&format!("{}\n", is_running(job)));
-    }
-    for (job, error) in &agents.unreadable {
-        text.push_str(&format!("{}\n", is_unknown(job, error)));
-    }
-    let is_unknown = !agents.unreadable.is_empty();
-    if with_agents && !is_unknown && agents.ended.is_empty() && agents.still_running.is_empty() {
+    text.extend(left.iter().map(|line| format!("{line}\n")));
+    if with_agents && ended.is_empty() && left.is_empty() {
         text.push_str("no agent was running\n");
     }
     text

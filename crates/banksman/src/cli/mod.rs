@@ -142,7 +142,7 @@ enum Command {
     Work(Box<Work>),
     #[command(flatten)]
     Guide(Guide),
-    /// It is started on behalf of a run and needs neither settings nor a store.
+    // It is started on behalf of a run and needs neither settings nor a store.
     Mcp(mcp::McpArgs),
 }
 

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::env;
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use clap::Args;
 use super::arguments::ActorArgs;
 use super::output::{json_line, sanitize};
 use super::prompts::origin;
-use super::symbols::local_time;
+use super::symbols::{counted, local_time};
 use super::{Context, Exit, Failure, Result, hints, report};
 use crate::api::changes as dto;
 use crate::api::prompt::{Cut, RenderedPrompt};
@@ -30,7 +31,6 @@ use crate::engine::wake::{WakeError, WakeReason, Waker};
 use crate::engine::{
     Engine, EngineConfig, EngineError, PreviewRequest, Project, Projects, PromptPreview, TurnReport,
 };
-use crate::exec::agent::AgentKind;
 use crate::exec::job::{JobId, LOST};
 use crate::exec::lock::lock_within;
 use crate::exec::process::PlainRunner;
@@ -349,28 +349,21 @@ pub(super) fn drive(
 /// Carries out what follows from past events of a manual workflow, without a running `up`. It
 /// starts no agent.
 pub(super) fn follow_up(context: &Context, session: &Session) -> Result<()> {
-    follow_up_until(context, session, || Ok(true))
+    let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
+    Ok(runtime.engine().follow_up(clock::now()).map(drop)?)
 }
 
-/// The same until `is_enough` holds, which may be after the first turn, or a signal stops it.
+/// The same until `is_enough` holds or a signal stops it.
 pub(super) fn follow_up_until(
     context: &Context,
     session: &Session,
     mut is_enough: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
     let runtime = Runtime::of(&context.config, session.follow_up_store()?)?;
-    let mut waker = None;
+    let waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     loop {
         runtime.engine().follow_up(clock::now())?;
-        if is_enough()? {
-            return Ok(());
-        }
-        // Events between a turn and the first wake-up are found by the next turn.
-        let Some(waker) = &waker else {
-            waker = Some(Waker::new(&runtime.store, &runtime.site.ended_folder())?);
-            continue;
-        };
-        if waker.wait(MAX_SLEEP_INTERACTIVE) == WakeReason::Stop {
+        if is_enough()? || waker.wait(MAX_SLEEP_INTERACTIVE) == WakeReason::Stop {
             return Ok(());
         }
     }
@@ -387,17 +380,12 @@ pub(super) fn preview(
     let now = runtime.store.now(context.now)?;
     let wish = PreviewRequest { role, worker };
     let rendered = runtime.engine().render(task, &wish, now)?;
-    let workers = &runtime.engine_config.workers;
-    let is_known = |name: &str| workers.iter().any(|setup| setup.worker.name == name);
-    let shown = rendered.map_err(|message| {
-        OpsError::input(
-            message,
-            match wish.worker.as_deref().filter(|name| !is_known(name)) {
-                Some(_) => Hint::from("`banksman workers` lists the workers"),
-                None => Hint::Why(task),
-            },
-        )
-    })?;
+    let is_of = |name: &str| runtime.engine_config.workers.iter().any(|it| it.worker.name == name);
+    let hint = match wish.worker.as_deref().filter(|name| !is_of(name)) {
+        Some(_) => Hint::from("`banksman workers` lists the workers"),
+        None => Hint::Why(task),
+    };
+    let shown = rendered.map_err(|message| OpsError::input(message, hint))?;
     let PromptPreview { prompt, schema, state, role, worker, open } = shown;
     let bytes = prompt.text.len();
     let cut = prompt.cuts.iter().map(Cut::new).collect();
@@ -422,22 +410,22 @@ fn say_notices(context: &Context, store: &Store, now: Instant) -> Result<()> {
 fn open_windows(context: &Context, runtime: &Runtime, pulse: &TurnReport) {
     let program = &runtime.engine_config.program;
     let Some(host) = window_host(context.config.windows) else { return };
+    let failed = |of: &dyn Display, error: &dyn Display| {
+        let error = sanitize(&error.to_string());
+        context.out.say(&format!("failed to open a window for {of}: {error}"));
+    };
     for (job, _) in &pulse.started {
-        let opened = match job {
-            JobId::Run(run) => open_window(&context.config, program, host, *run),
-            JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Look { .. } => Ok(()),
-        };
-        if let Err(error) = opened {
-            let error = sanitize(&error.to_string());
-            context.out.say(&format!("failed to open a window for {job}: {error}"));
+        if let JobId::Run(run) = job
+            && let Err(error) = open_window(&context.config, program, host, *run)
+        {
+            failed(job, &error);
         }
     }
     for step in &pulse.manual_steps {
         let command = ["sh", "-c", step.command.as_str()].map(str::to_owned);
         let mut runner = PlainRunner { env: window::environment() };
-        let opened = window::open(host, &mut runner, &step.name, &command, &step.folder);
-        if let Err(error) = opened {
-            context.out.say(&format!("failed to open a window for {}: {error}", step.name));
+        if let Err(error) = window::open(host, &mut runner, &step.name, &command, &step.folder) {
+            failed(&step.name, &error);
         }
     }
 }
@@ -504,12 +492,8 @@ fn print_start(context: &Context, runtime: &Runtime) {
 /// Without this message, a user without agents would wait for nothing.
 fn warn_without_workers(context: &Context, runtime: &Runtime) {
     if runtime.engine_config.workers.is_empty() {
-        let programs = AgentKind::ALL.iter().filter_map(|kind| kind.adapter().program);
-        let programs = programs.collect::<Vec<_>>().join(", ");
-        context.out.say(&format!(
-            "no agent found on the PATH: install one ({programs}), or set one up as [workers.NAME] \
-             in .banksman/config.toml, see docs/running-agents.md"
-        ));
+        let how = "install one, or set one up as [workers.NAME]: see docs/running-agents.md";
+        context.out.say(&format!("no agent found on the PATH; {how}"));
     }
 }
 
@@ -517,10 +501,10 @@ fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit> {
     let runs = runtime.store.open_runs(Some(&runtime.engine_config.agents.node))?;
     context.out.say(&match runs.len() {
         0 => "stopped; no agent was running".to_owned(),
-        1 => "stopped; 1 running agent continues (`banksman down --agents` stops it)".to_owned(),
-        more => {
-            format!("stopped; {more} running agents continue (`banksman down --agents` stops them)")
-        }
+        more => format!(
+            "stopped; {} left running (`banksman down --agents` stops all)",
+            counted(more, "agent")
+        ),
     });
     Ok(Exit::Done)
 }

@@ -87,10 +87,7 @@ impl<'a> PullRequests<'a> {
         let now = turn.now;
         let (text, mark) = match evidence.map(|found| (found, found.signal.as_ref())) {
             None => {
-                let text = format!(
-                    "no pull request for {id} can be looked for: {}",
-                    receipt.ended.to_string()
-                );
+                let text = format!("no pull request for {id} can be looked for: {}", receipt.ended);
                 let mark = format!("{task}#{stay}-unseen");
                 self.store.notice(signal_notice(task, text.clone(), &mark), now)?;
                 (text, mark)

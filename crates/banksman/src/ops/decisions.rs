@@ -8,7 +8,6 @@
 mod answer;
 mod diff;
 mod refused;
-mod several;
 mod undo;
 mod verdicts;
 mod words;
@@ -36,11 +35,10 @@ use crate::store::runs::PastRun;
 use crate::store::{HistoryEntry, Store, Stored};
 
 pub(super) use answer::answer_telling;
-pub use answer::{AnswerRequest, AnswerResult, answer};
+pub use answer::{AnswerRequest, AnswerResult, answer, answer_each, offering};
 pub use diff::Diff;
 pub use refused::require_person;
 pub(super) use refused::{may_answer, may_move, settled};
-pub use several::{answer_each, offering};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 

@@ -3,7 +3,6 @@
 
 mod lint;
 mod looks;
-mod moving;
 mod next;
 mod simulate;
 mod start;
@@ -34,8 +33,7 @@ use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
 pub use looks::{ManualCheck, look_at};
-pub use moving::is_moving;
-pub use next::{NextAction, NextActionKind, next};
+pub use next::{NextAction, NextActionKind, is_moving, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, copy_specs, start};
 

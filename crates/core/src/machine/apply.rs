@@ -11,8 +11,8 @@ use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Outcome, Requirement, RoleId, State, StateId,
-    StateKind, Transition, TransitionTarget,
+    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Outcome, Requirement, RoleId, State,
+    StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 use crate::time::Instant;

@@ -183,7 +183,8 @@ fn answer_several(
                     ..report::document(&problem)
                 };
                 answers.push(Answer::Refused(document));
-                lines.push_str(&refusal(context.out.symbols, which, &problem));
+                let (sign, why) = (context.out.symbols.success(false), sanitize(&problem.message));
+                lines.push_str(&format!("{sign} {which}  {why} ({})\n", problem.code.as_str()));
                 refused.push(format!("{which}: {}", problem.one_line()));
                 code = code.or(Some(problem.code));
             }
@@ -198,11 +199,6 @@ fn answer_several(
     merges.iter().for_each(|words| context.out.say(words));
     context.out.next(&["decisions"]);
     Ok(exit)
-}
-
-fn refusal(symbols: Symbols, which: DecisionRef, problem: &ErrorReport) -> String {
-    let (message, code) = (sanitize(&problem.message), problem.code.as_str());
-    format!("{} {which}  {message} ({code})\n", symbols.success(false))
 }
 
 /// Prints the result of an answer.

@@ -160,7 +160,7 @@ impl LogFormat {
         fact("because", &indented(detail.unwrap_or_default()));
         if let Some(receipt) = receipt {
             let is_early = receipt.ended != EndCause::Completed;
-            let how = is_early.then(|| receipt.ended.to_string()).unwrap_or_default();
+            let how = if is_early { receipt.ended.to_string() } else { String::new() };
             // The judgement may already say the same.
             if detail.is_none_or(|detail| !how.ends_with(detail)) {
                 fact("ended", &sanitize(&how));

@@ -107,19 +107,13 @@ fn answer(context: &Context, standing: &WorkflowStatus) -> String {
 
 /// What is not complete: a command after `workflow run FILE &&` must not start before all is.
 fn unfinished(standings: &[WorkflowStatus]) -> (Code, Vec<String>) {
-    let kind = |standing: &WorkflowStatus| standing.workflow.state().kind;
-    let is_aborted = |standing: &WorkflowStatus| {
-        matches!(kind(standing), StateKind::Cancelled | StateKind::Failed)
-    };
-    let code = match standings.iter().any(is_aborted) {
-        true => Code::Incomplete,
-        false => Code::Unfinished,
-    };
-    let open = standings.iter().filter(|standing| kind(standing) != StateKind::Done);
-    let is_in = |standing: &WorkflowStatus| {
-        format!("{} is in {}", standing.workflow.task.id, standing.workflow.state().name)
-    };
-    (code, open.map(is_in).collect())
+    let left =
+        standings.iter().map(|standing| (standing.workflow.task.id, standing.workflow.state()));
+    let left: Vec<_> = left.filter(|(_, state)| state.kind != StateKind::Done).collect();
+    let is_aborted =
+        left.iter().any(|(_, at)| matches!(at.kind, StateKind::Cancelled | StateKind::Failed));
+    let code = if is_aborted { Code::Incomplete } else { Code::Unfinished };
+    (code, left.iter().map(|(id, state)| format!("{id} is in {}", state.name)).collect())
 }
 
 fn say_next(context: &Context, args: &RunArgs, standings: &[WorkflowStatus]) {

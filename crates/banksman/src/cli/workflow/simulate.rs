@@ -72,13 +72,8 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit> {
     let store = store_if_any(context)?;
     let rounds = usize::try_from(context.config.agents.panels.rounds).unwrap_or_default();
     let simulated = workflows::simulate(&flow, &verdicts, store.as_ref(), rounds)?;
-    let stuck = match simulated.walk.ended {
-        SimulationEnd::Done
-        | SimulationEnd::Aborted
-        | SimulationEnd::Person
-        | SimulationEnd::CutOff => Vec::new(),
-        end @ SimulationEnd::Stuck => vec![end.to_string()],
-    };
+    let end = simulated.walk.ended;
+    let stuck = (end == SimulationEnd::Stuck).then(|| end.to_string()).into_iter().collect();
     let document = || Simulation::new(&flow, &simulated);
     let exit = report::answer(&context.out, Code::Found, stuck, document, || text(&simulated))?;
     let (file, params) = (args.file.display(), args.params.as_flags());

@@ -49,16 +49,14 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     let budget = budget.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
     // A file, because the server's environment may hold the run's token.
     let server = request.mcp.as_ref().map(|_| format!("{{folder}}/{MCP_FILE}"));
-    add_options(
-        &mut args,
-        [
-            ("--resume", &request.session),
-            ("--model", &setup.model),
-            ("--json-schema", &schema),
-            ("--max-budget-usd", &budget),
-            ("--mcp-config", &server),
-        ],
-    );
+    let options = [
+        ("--resume", &request.session),
+        ("--model", &setup.model),
+        ("--json-schema", &schema),
+        ("--max-budget-usd", &budget),
+        ("--mcp-config", &server),
+    ];
+    add_options(&mut args, options);
     let mut files = Vec::new();
     if let Some(server) = &request.mcp {
         args.push("--strict-mcp-config".to_owned());

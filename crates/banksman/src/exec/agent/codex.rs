@@ -40,15 +40,13 @@ fn launch(setup: &AgentSetup, request: &AgentRequest) -> Launch {
     args.extend(fixed.split_whitespace().map(str::to_owned));
     let server = request.mcp.as_ref().map(mcp_setting);
     let schema = request.schema.as_ref().map(|_| format!("{{folder}}/{SCHEMA_FILE}"));
-    add_options(
-        &mut args,
-        [
-            ("-m", &setup.model),
-            ("-c", &server),
-            ("--output-schema", &schema),
-            ("resume", &request.session),
-        ],
-    );
+    let options = [
+        ("-m", &setup.model),
+        ("-c", &server),
+        ("--output-schema", &schema),
+        ("resume", &request.session),
+    ];
+    add_options(&mut args, options);
     let mut env = setup.env.clone();
     env.extend(request.mcp.iter().flat_map(|server| server.env.clone()));
     let files = request.schema.iter();

@@ -11,7 +11,7 @@ use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionReq
 use banksman_core::time::Instant;
 
 use super::refused::{may_answer, record_refusal};
-use super::{DecisionError, DecisionRef, Offer, find, offer};
+use super::{DecisionError, DecisionRef, InboxItem, Offer, find, inbox, offer};
 use crate::ops::tasks::{coerced, key};
 use crate::ops::{OpsError, Session};
 use crate::store::notices::NewNotice;
@@ -159,7 +159,7 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
 }
 
 /// Actions with the same meaning as a word.
-pub(super) fn synonyms(word: &str) -> &'static [&'static str] {
+fn synonyms(word: &str) -> &'static [&'static str] {
     SYNONYMS.iter().find(|(known, _)| known.name() == word).map_or(&[], |(_, same)| same)
 }
 
@@ -256,4 +256,38 @@ pub(super) fn since(store: &Store, task: TaskId, seen: i64) -> Result<Vec<String
         lines.push(format!("its version is {}", store.task(task)?.task.version));
     }
     Ok(lines)
+}
+
+/// The open decisions that offer an action, matched as an answer would be; `escalated` says which
+/// of them, if not all.
+pub fn offering(
+    session: &Session,
+    project: Option<&str>,
+    word: &str,
+    escalated: Option<bool>,
+    now: Instant,
+) -> Result<Vec<DecisionRef>, OpsError> {
+    let now = session.now(now)?;
+    let offers = |item: &InboxItem| {
+        let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
+        actions.any(|action| action == word || synonyms(word).contains(&action))
+    };
+    let is_wanted = |item: &InboxItem| escalated.is_none_or(|wanted| item.escalated == wanted);
+    let mut items = inbox(session, project)?;
+    items.retain(|item| !item.is_snoozed(now) && offers(item) && is_wanted(item));
+    Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
+}
+
+/// Answers one decision after the other. A refused answer does not stop the others.
+pub fn answer_each<'a>(
+    session: &'a Session,
+    requests: &'a mut [AnswerRequest],
+    now: Instant,
+) -> impl Iterator<Item = (DecisionRef, Result<AnswerResult, OpsError>)> {
+    requests.iter_mut().map(move |request| {
+        let which = request.which;
+        // An idempotency key covers one request, and each answer is one.
+        request.key = request.key.as_ref().map(|key| format!("{key}/{which}"));
+        (which, answer(session, request, now))
+    })
 }

@@ -1,8 +1,10 @@
 //! What can be done about a workflow now, for people and for agents that drive it.
 
+use std::collections::BTreeMap;
+
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
-use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::lifecycle::{Activity, StateKind, TransitionTarget};
 use banksman_core::workflow::assignment::{assignment, check_findings, signal};
 use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
@@ -221,5 +223,33 @@ fn launch_words(spec: &Step) -> String {
     match spec.launch {
         LaunchMode::Subagent => format!("give it to a {} of your own", spec.role),
         LaunchMode::Headless | LaunchMode::Interactive => format!("do it as its {}", spec.role),
+    }
+}
+
+/// Whether something will happen without a person.
+pub fn is_moving(parent: &Stored, steps: &BTreeMap<TaskId, Stored>) -> bool {
+    let by_itself = |stored: &Stored| {
+        let state = stored.state();
+        match state.kind {
+            StateKind::Queued => stored.task.open_needs == 0,
+            StateKind::Working | StateKind::Reviewing | StateKind::Blocked => true,
+            // A timeout may mean consent, as in a veto window. If it only fails the step, the
+            // workflow waits for a person.
+            StateKind::Waiting | StateKind::Parked => {
+                let mut bounds =
+                    stored.lifecycle.exits(stored.task.state).filter(|row| row.timeout.is_some());
+                bounds.any(|row| matches!(row.to, TransitionTarget::State(to) if stored.lifecycle.state(to).kind == StateKind::Done))
+            }
+            StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
+        }
+    };
+    match parent.state().kind {
+        StateKind::Working => {
+            let over = steps.values().all(|step| step.state().kind == StateKind::Done);
+            over || steps.values().any(by_itself)
+        }
+        StateKind::Queued | StateKind::Reviewing => true,
+        StateKind::Waiting | StateKind::Blocked | StateKind::Parked => false,
+        StateKind::Done | StateKind::Failed | StateKind::Cancelled => false,
     }
 }

@@ -467,8 +467,7 @@ fn a_run_without_any_agent_says_so() {
     let mut command = harness.command(&["workflow", "run", "w.yaml"]);
     command.env("PATH", harness.path());
     let run = Up::start(command, &log);
-    let says =
-        "no agent found on the PATH: install one (claude, codex, gemini, opencode), or set one up";
+    let says = "no agent found on the PATH; install one, or set one up as [workers.NAME]";
     harness.until("it says so", || fs::read_to_string(&log).is_ok_and(|said| said.contains(says)));
     harness.ok(&["down"]);
     let (code, said) = run.wait();
