@@ -107,7 +107,7 @@ impl<'a> Activities<'a> {
                     // when it begins again.
                     return later(AT_WORK);
                 }
-                end_in_words(&receipt.ended)
+                receipt.ended.to_string()
             }
             (JobStatus::Ended(_), JobId::CleanUp { .. }) => return Ok(Err(EffectResult::Done)),
             // The processes of a lost keeper are ended first.

@@ -246,7 +246,7 @@ pub struct TaskListing {
 /// A finished review. Its verdict is recorded with the reviewed task, and such tasks would soon
 /// outnumber everything else.
 pub fn is_finished_review(stored: &Stored) -> bool {
-    is_review(stored) && stored.state().terminal
+    stored.is_review() && stored.state().terminal
 }
 
 /// Matching tasks, newest first, without those that are hidden.
