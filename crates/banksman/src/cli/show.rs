@@ -18,7 +18,7 @@ use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
 use crate::ops::decisions::on_record;
 use crate::ops::tasks::{self, TaskPage, TaskView};
-use crate::store::query::{Dependency, Detail, Progress};
+use crate::store::query::{Detail, Progress};
 use crate::store::runs::PastRun;
 use crate::store::{Edge, Stored};
 
@@ -108,7 +108,7 @@ fn facts(
     fact("parent", shown_task.parent.clone().unwrap_or_default());
     fact("children", children.map(progress).unwrap_or_default());
     for need in &detail.needs {
-        fact(edge_label(need.edge), dependency(need));
+        fact(edge_label(need.edge), format!("{} {}: {}", need.task, need.state, need.title));
     }
     fact("not before", task.not_before.map(local).unwrap_or_default());
     if let Some(lease) = &shown_task.lease {
@@ -188,8 +188,4 @@ fn edge_label(edge: Edge) -> &'static str {
         Edge::Blocks => "after",
         Edge::Informs => "informed by",
     }
-}
-
-fn dependency(need: &Dependency) -> String {
-    format!("{} {}: {}", need.task, need.state, need.title)
 }

@@ -74,7 +74,9 @@ impl<'a> Collect<'a> {
     /// a node whose clock may be wrong.
     fn make_effect_due(&self, job: JobId, ended: &EndCause, now: Instant) -> Result<()> {
         let waits = ended.failed_externally() && *ended != EndCause::KeeperLost;
-        let due = move |attempts: i64| if waits { now.plus(pause_after(attempts)) } else { now };
+        // 10 seconds, and twice as long each time.
+        let pause = |attempts: i64| Span(HINDERED_PAUSE.0 << attempts.clamp(1, 10));
+        let due = move |attempts| if waits { now.plus(pause(attempts)) } else { now };
         match job {
             JobId::Run(_) | JobId::Look { .. } => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
@@ -169,11 +171,6 @@ fn end_clean_up(store: &Store, job: JobId, receipt: &Receipt, now: Instant) -> R
         | EndCause::KeeperLost => "lost",
     };
     Ok(end.to_owned())
-}
-
-/// The pause after an external failure: 10 seconds, and twice as long each time.
-fn pause_after(attempts: i64) -> Span {
-    Span(HINDERED_PAUSE.0 << attempts.clamp(1, 10))
 }
 
 /// A receipt for a job that could not write one.

@@ -103,7 +103,8 @@ impl<'a> RunEnds<'a> {
             }
             // Another turn has ended it, or the task has moved on: the store has recorded that.
             Err(StoreError::Rejected(rejected)) if rejected.why == RejectReason::StaleLease => {
-                Ok(stale_end(&receipt.ended))
+                let is_stale = receipt.ended == EndCause::Completed;
+                Ok(if is_stale { "stale".to_owned() } else { receipt.ended.to_string() })
             }
             Err(error) => Err(error.into()),
         }
@@ -319,11 +320,6 @@ fn not_started(run: RunId, ended: &EndCause) -> Option<NewNotice> {
     let EndCause::NotStarted { detail } = ended else { return None };
     let text = format!("{run} could not be started: {detail}");
     Some(NewNotice::alert(NoticeKind::NotStarted, Some(run.task), text))
-}
-
-/// The end of a run whose task no longer waits for it.
-fn stale_end(ended: &EndCause) -> String {
-    if *ended == EndCause::Completed { "stale".to_owned() } else { ended.to_string() }
 }
 
 #[cfg(test)]

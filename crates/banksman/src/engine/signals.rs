@@ -13,6 +13,7 @@ use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Event, TransitionRequest};
+use banksman_core::text::start_of;
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 
@@ -175,8 +176,7 @@ impl<'a> Signals<'a> {
             Content::Done { .. } if at_work => return Ok(()),
             Content::NotYet { .. } => return Ok(()),
             Content::Done { failed: false, note } => {
-                let note =
-                    note.as_deref().map(|note| &note[..note.floor_char_boundary(NOTE_BYTES)]);
+                let note = note.as_deref().map(|note| start_of(note, NOTE_BYTES));
                 let note = note.map(|note| child.entry(Field::Note, Value::from(note)));
                 let fields =
                     done_here(&child, &self.settings.agents.node).into_iter().chain(note).collect();

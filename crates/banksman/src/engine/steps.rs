@@ -56,6 +56,14 @@ impl StepTask {
     }
 }
 
+/// A step that has moved, and its workflow.
+#[derive(Clone, Copy)]
+struct MovedStep<'s> {
+    child: &'s Stored,
+    step: &'s StepTask,
+    parent: &'s Stored,
+}
+
 /// The workflow as its task holds it: everything but the steps.
 pub(super) fn workflow_of(parent: &Stored) -> Result<Option<Workflow>> {
     Ok(if parent.is_workflow() { parent.data(Field::Spec)? } else { None })
@@ -91,9 +99,10 @@ impl EffectHandler for Steps<'_> {
         let Some(parent) = parent_of(self.store, effect, child)? else {
             return Ok(EffectResult::Done);
         };
-        self.log_record(effect, child, &step, &parent, turn)?;
+        let moved = MovedStep { child, step: &step, parent: &parent };
+        self.log_record(effect, moved, turn)?;
         if is_current(effect, child) {
-            self.moved(child, &step, &parent, turn)?;
+            self.follow(moved, turn)?;
         }
         Ok(EffectResult::Done)
     }
@@ -111,11 +120,10 @@ impl<'a> Steps<'a> {
     fn log_record(
         &self,
         effect: &PendingEffect,
-        child: &Stored,
-        step: &StepTask,
-        parent: &Stored,
+        moved: MovedStep<'_>,
         turn: &mut Turn,
     ) -> Result<()> {
+        let MovedStep { child, step, parent } = moved;
         let Some(mailbox) = self.settings.mailbox(&parent.task.project)? else { return Ok(()) };
         let entries = self.store.history(child.task.id, effect.seq - 1)?;
         let Some(entry) = entries.first().filter(|entry| entry.seq == effect.seq) else {
@@ -130,20 +138,15 @@ impl<'a> Steps<'a> {
     }
 
     /// Applies the present state of a step to the other steps.
-    fn moved(
-        &self,
-        child: &Stored,
-        step: &StepTask,
-        parent: &Stored,
-        turn: &mut Turn,
-    ) -> Result<()> {
+    fn follow(&self, moved: MovedStep<'_>, turn: &mut Turn) -> Result<()> {
+        let MovedStep { child, step, .. } = moved;
         if child.flag(Field::SentBack) {
-            return self.send_back(child, step, parent, turn);
+            return self.send_back(moved, turn);
         }
         if child.is_manual_step() {
             discard_early_signals(self.store, self.settings, child, step, turn.now)?;
             if may_be_laid_out(child) {
-                self.lay_out(child, step, parent, turn)?;
+                self.lay_out(moved, turn)?;
             }
             return Ok(());
         }
@@ -160,13 +163,8 @@ impl<'a> Steps<'a> {
 
     /// Lays out a manual step: makes its worktree, and writes its assignment with the command that
     /// begins it.
-    fn lay_out(
-        &self,
-        child: &Stored,
-        step: &StepTask,
-        parent: &Stored,
-        turn: &mut Turn,
-    ) -> Result<()> {
+    fn lay_out(&self, moved: MovedStep<'_>, turn: &mut Turn) -> Result<()> {
+        let MovedStep { child, step, parent } = moved;
         let (Some(project), Some(flow)) =
             (self.settings.find(&child.task.project)?, workflow_of(parent)?)
         else {
@@ -258,13 +256,8 @@ impl<'a> Steps<'a> {
     /// Handles a failed gate: the step that it sends the work back to starts again with all steps
     /// after it, and no other. The log comes first, because no turn would write it after a crash:
     /// by then the step has left the state that asks for it.
-    fn send_back(
-        &self,
-        child: &Stored,
-        step: &StepTask,
-        parent: &Stored,
-        turn: &mut Turn,
-    ) -> Result<()> {
+    fn send_back(&self, moved: MovedStep<'_>, turn: &mut Turn) -> Result<()> {
+        let MovedStep { child, step, parent } = moved;
         let gate = step.spec.gate.as_ref();
         let Some(back) = gate.and_then(|gate| gate.retry_route(child.text(Field::FailedFor)))
         else {
@@ -305,7 +298,7 @@ impl<'a> Steps<'a> {
             })
             .collect();
         let text = format!(
-            "gate {} leads back to {target}; these start again: {}",
+            "gate {} failed; {target} starts again, with all steps after it: {}",
             step.gate_id(),
             reset.join(", ")
         );

@@ -34,8 +34,8 @@ use crate::store::query::{Decision, Detail};
 use crate::store::runs::PastRun;
 use crate::store::{HistoryEntry, Store, Stored};
 
-pub(super) use answer::answer_telling;
 pub use answer::{AnswerRequest, AnswerResult, answer, answer_each, offering};
+pub(super) use answer::{answer_telling, record_permission};
 pub use diff::Diff;
 pub use refused::require_person;
 pub(super) use refused::{may_answer, may_move, settled};

@@ -2,7 +2,7 @@
 //! one.
 
 use banksman_core::ids::{DecisionId, TaskId};
-use banksman_core::lifecycle::contract::{AnswerEffect, AnswerName, Note, Trigger};
+use banksman_core::lifecycle::contract::{AnswerEffect, AnswerName, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::Actor;
 use banksman_core::policy::{Action, PermissionRequest, Policy, PolicyGuard, Rank};
@@ -98,14 +98,7 @@ pub fn allow(
     }
     let effects = [AnswerEffect::Grants, AnswerEffect::Continues];
     let word = AnswerName::clearest(&decision.offers, &effects);
-    // Recorded once for each decision, however often it is granted.
-    store.note(
-        decision.task,
-        actor,
-        Note::Allow,
-        &format!("{}-{}", Note::Allow, decision.id),
-        now,
-    )?;
+    decisions::record_permission(store, &decision, actor, now)?;
     let answer = |word: &str| AnswerRequest {
         which: DecisionRef::Decision(decision.id),
         word: word.to_owned(),

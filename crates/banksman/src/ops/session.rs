@@ -13,7 +13,7 @@ use super::OpsError;
 use super::error_report::Hint;
 use super::principal::{Operation, Principal, RunCaller};
 use crate::store::conn::{Waited, WakeMark};
-use crate::store::{Damage, Store, StoreError};
+use crate::store::{Damage, Store};
 
 #[derive(Clone)]
 pub struct Session {
@@ -51,7 +51,8 @@ impl Session {
         let is_of = |run: &RunId| name.is_none_or(|name| name == run.to_string());
         if let Some(run) = proven.filter(is_of) {
             caller.own = Some(run);
-            caller.actor = run_actor(&store, run)?.unwrap_or(caller.actor);
+            let claimed_by = store.task(run.task)?.task.lease.map(|lease| lease.worker.parse());
+            caller.actor = claimed_by.and_then(Result::ok).unwrap_or(caller.actor);
         }
         Ok(Self { store, principal: Principal::Run(caller) })
     }
@@ -138,10 +139,4 @@ impl Session {
         let store = self.may_on(Operation::RenewLease, run.task)?;
         Ok(store.renew(run, ttl.min(limits::LONGEST_LEASE), progressed, now)?)
     }
-}
-
-/// The actor that claimed the run, whose role is one of the lifecycle.
-fn run_actor(store: &Store, run: RunId) -> Result<Option<Actor>, StoreError> {
-    let lease = store.task(run.task)?.task.lease;
-    Ok(lease.and_then(|lease| lease.worker.parse().ok()))
 }

@@ -236,13 +236,6 @@ pub fn status(session: &Session, workflow: Stored) -> Result<WorkflowStatus, Ops
     Ok(WorkflowStatus { workflow, steps, flow, cost_micros, reviews })
 }
 
-impl WorkflowStatus {
-    /// Whether Banksman starts nothing for it.
-    pub fn is_manual(&self) -> bool {
-        self.steps.iter().any(Stored::is_driven_by_person)
-    }
-}
-
 /// Finds a step by its id in the file, or by the id of its gate or of its task.
 fn find_step<'s>(steps: &'s [Stored], word: &str) -> Result<&'s Stored, OpsError> {
     let gates: Vec<Option<String>> =

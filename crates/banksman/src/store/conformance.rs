@@ -62,7 +62,7 @@ fn sqlite_understands_every_statement() {
 
 #[test]
 fn migrations_are_numbered_without_gaps() {
-    assert!(MIGRATIONS.iter().map(|migration| migration.version).eq(1..=6));
+    assert!(MIGRATIONS.iter().zip(1..).all(|(migration, number)| migration.version == number));
 }
 
 #[test]

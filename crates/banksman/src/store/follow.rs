@@ -92,6 +92,9 @@ fn write_decision(
 
 fn write_effects(tx: &mut Tx<'_>, step: &TaskUpdate, recorded: bool, now: Instant) -> Result<()> {
     let task = &step.task;
+    // Notices are written at once and need nobody to carry them out.
+    let is_notice =
+        |effect: &Effect| matches!(effect, Effect::Notify | Effect::Alert | Effect::Remind { .. });
     let outside = || step.effects.iter().filter(|effect| !is_notice(effect));
     if outside().next().is_none() {
         return Ok(());
@@ -110,11 +113,6 @@ fn write_effects(tx: &mut Tx<'_>, step: &TaskUpdate, recorded: bool, now: Instan
     }
     tx.notify();
     Ok(())
-}
-
-/// Notices are written at once and need nobody to carry them out.
-fn is_notice(effect: &Effect) -> bool {
-    matches!(effect, Effect::Notify | Effect::Alert | Effect::Remind { .. })
 }
 
 /// The run whose node carries out an effect. Work in a worktree stays on the node of the last run:

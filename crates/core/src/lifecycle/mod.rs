@@ -76,11 +76,6 @@ closed! {
 }
 
 impl StateKind {
-    /// Whether others rely on a task staying in such a state.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Done | Self::Cancelled)
-    }
-
     /// Whether a task may end in a state of this kind.
     pub fn may_end(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)

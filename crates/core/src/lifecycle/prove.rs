@@ -156,7 +156,9 @@ impl Proof<'_> {
                 let help = "add a way to a state of kind done, failed or cancelled";
                 found.push(Problem::in_line(state.line, message, help));
             }
-            if !state.terminal && !state.provisional && state.kind.is_final() {
+            // Other tasks rely on a task staying in such a state.
+            let is_final = matches!(state.kind, StateKind::Done | StateKind::Cancelled);
+            if !state.terminal && !state.provisional && is_final {
                 let row = self.lifecycle.exits(id).next();
                 let line = row.map_or(state.line, |row| row.line);
                 let message =

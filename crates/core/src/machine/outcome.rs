@@ -11,6 +11,7 @@ use super::task::{Spent, Task};
 use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{Activity, Outcome, RoleId, Route, Transition};
+use crate::text::start_of;
 
 /// How an activity ended, whichever event reports it.
 #[derive(Debug, Clone, Copy)]
@@ -99,12 +100,13 @@ fn follow(
         };
         for row in at.exits().filter(mine) {
             match apply_transition(at, row, &cause) {
-                Ok(step) => {
-                    return Ok(if end.of_run {
-                        with_outcome(step, end.finish.outcome)
-                    } else {
-                        step
-                    });
+                Ok(mut step) => {
+                    // A run that ended by itself is recorded with its outcome; a run that a report
+                    // stopped is not.
+                    if let Some((_, outcome)) = step.ended_run.as_mut().filter(|_| end.of_run) {
+                        *outcome = end.finish.outcome;
+                    }
+                    return Ok(step);
                 }
                 Err(more) => errors.extend(more),
             }
@@ -116,18 +118,8 @@ fn follow(
 /// The detail of an outcome, shortened; without one, the name of the outcome.
 fn detail_of(end: End<'_>) -> String {
     let detail = end.finish.detail.trim();
-    let most = detail.floor_char_boundary(MAX_JOINED_BYTES);
-    if detail.is_empty() {
-        end.finish.outcome.as_str().to_owned()
-    } else {
-        detail[..most].to_owned()
-    }
-}
-
-/// A run that ended by itself is recorded with its outcome; a run that a report stopped is not.
-fn with_outcome(mut step: TaskUpdate, outcome: Outcome) -> TaskUpdate {
-    step.ended_run = step.ended_run.map(|(epoch, _)| (epoch, outcome));
-    step
+    let detail = if detail.is_empty() { end.finish.outcome.as_str() } else { detail };
+    start_of(detail, MAX_JOINED_BYTES).to_owned()
 }
 
 fn stay(at: Moment<'_>, end: End<'_>, effect: Option<Effect>) -> Result<TaskUpdate, Rejected> {

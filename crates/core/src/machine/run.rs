@@ -25,7 +25,9 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     } else {
         in_place(task, now)
     };
-    if !has_work(lifecycle.state(step.task.state).kind) {
+    // A counter at its limit may divert a claim to a state without work, which gives no lease.
+    let kind = lifecycle.state(step.task.state).kind;
+    if !matches!(kind, StateKind::Queued | StateKind::Working | StateKind::Reviewing) {
         return Ok(step);
     }
     let worker = claim.actor.to_string();
@@ -35,11 +37,6 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     step.task.spent.runs = task.spent.runs.saturating_add(1);
     step.record = Some(at.record(&step.task, Trigger::Claim.name(), &claim.actor));
     Ok(step)
-}
-
-/// A counter at its limit may divert a claim to a state without work, which gives no lease.
-fn has_work(kind: StateKind) -> bool {
-    matches!(kind, StateKind::Queued | StateKind::Working | StateKind::Reviewing)
 }
 
 fn by_row(at: Moment<'_>, claim: &Claim, role: RoleId) -> Result<TaskUpdate, Rejected> {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{EdgeKind, Plan, PlanItem, Risk, Subtask};
+use crate::text::start_of;
 use crate::{limits, markdown};
 
 /// Banksman writes between these lines of a body; everything else belongs to people.
@@ -70,8 +71,7 @@ fn counted(count: usize, what: &str) -> String {
 
 /// On one line, cut to the limit of an objection.
 fn bounded(text: &str) -> String {
-    let text = inline(text);
-    text[..text.floor_char_boundary(limits::PLAN_OBJECTION_BYTES)].to_owned()
+    start_of(&inline(text), limits::PLAN_OBJECTION_BYTES).to_owned()
 }
 
 /// The proposal as it is appended to the task's body.

@@ -9,6 +9,7 @@ use crate::cli::up::follow_up;
 use crate::cli::{Context, Exit, Result, hints};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, NextAction, NextActionKind};
+use crate::store::Stored;
 
 /// How many steps are explained at once.
 const PARAGRAPHS: usize = 10;
@@ -31,7 +32,8 @@ pub(in crate::cli) struct NextArgs {
 pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     let session = context.session()?;
     let mut standing = standing(context, &session, args.which.workflow.as_deref())?;
-    if standing.is_manual() {
+    // Banksman starts nothing for it.
+    if standing.steps.iter().any(Stored::is_driven_by_person) {
         follow_up(context, &session)?;
         let id = standing.workflow.task.id;
         standing = workflows::status(&session, tasks::find(&session, id)?)?;

@@ -173,7 +173,8 @@ impl ProgressLog {
             {
                 lines.extend(self.missed_answers(session, step)?);
             }
-            let moves = entries.into_iter().filter(|(_, _, record)| has_moved(record));
+            let is_move = |record: &Record| record.from.as_ref() != Some(&record.to);
+            let moves = entries.into_iter().filter(|(_, _, record)| is_move(record));
             lines.extend(moves.map(|(at, seq, record)| {
                 let text = format!("{:<28} {}", sanitize(&step.task.title), record.to);
                 (at, step.task.id, seq, text)
@@ -231,8 +232,4 @@ impl ProgressLog {
         self.reviews.insert(step.task.id, reviews);
         Ok(lines)
     }
-}
-
-fn has_moved(record: &Record) -> bool {
-    record.from.as_deref() != Some(record.to.as_str())
 }

@@ -59,7 +59,9 @@ impl ProviderError {
     pub(super) fn headers(&mut self, headers: &Value) {
         let Some(headers) = headers.as_object() else { return };
         let all = || {
-            headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), text_or_number(value)))
+            let text =
+                |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            headers.iter().map(move |(name, value)| (name.to_ascii_lowercase(), text(value)))
         };
         for (name, value) in all() {
             match name.as_str() {
@@ -149,10 +151,6 @@ impl ProviderError {
             .or_else(|| self.wait_ms.map(|millis| sent_at.plus(Span(millis))))
             .or_else(|| text::resets_in(&self.message, sent_at))
     }
-}
-
-fn text_or_number(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A duration as providers write it: `30`, `1.5s`, `6m0s`, `120ms`.

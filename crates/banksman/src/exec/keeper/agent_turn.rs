@@ -6,6 +6,7 @@ use std::time::{Duration, Instant as Moment};
 use banksman_core::loops::RepeatedFailures;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
+use banksman_core::text::start_of;
 use rustix::process::Pid;
 
 use super::super::agent::{
@@ -161,15 +162,15 @@ impl AgentListener<'_> {
             AgentEvent::Spent(usage) => self.now = usage,
             AgentEvent::Hopeless { reason } => {
                 self.end.get_or_insert(EndCause::Hopeless);
-                self.last = truncated(&reason);
+                self.last = start_of(&reason, SHOWN_BYTES).to_owned();
             }
             AgentEvent::Text { text }
             | AgentEvent::Note { text }
             | AgentEvent::Ended { text, .. } => {
-                self.last = truncated(&text);
+                self.last = start_of(&text, SHOWN_BYTES).to_owned();
             }
             AgentEvent::Tool { name, detail, id, actions } => {
-                self.last = truncated(&format!("{name} {detail}"));
+                self.last = start_of(&format!("{name} {detail}"), SHOWN_BYTES).to_owned();
                 self.called(&id, &actions);
             }
             AgentEvent::ToolResult { ok, detail, id } => self.result(&id, ok, &detail),
@@ -262,11 +263,6 @@ impl Listener for AgentListener<'_> {
     fn ends_descendants(&self) -> bool {
         true
     }
-}
-
-/// Truncates at a character boundary.
-fn truncated(text: &str) -> String {
-    text[..text.floor_char_boundary(SHOWN_BYTES)].to_owned()
 }
 
 /// Detects a stall: neither output nor CPU use. Both are needed, because a build prints nothing for
@@ -371,11 +367,5 @@ mod tests {
     #[test]
     fn the_exit_of_a_process_counts_as_activity() {
         assert_eq!(stalls_after(|second| if second < 5 { 70 } else { 0 }, &[]), Some(14));
-    }
-
-    #[test]
-    fn the_displayed_text_is_truncated_at_a_character() {
-        assert_eq!(truncated(&"ä".repeat(400)).len(), 500);
-        assert_eq!(truncated(&format!("x{}", "ä".repeat(400))).len(), 499);
     }
 }

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 
+use banksman_core::text::start_of;
 use banksman_core::time::Instant;
 
 use super::{AUDIT, Mailbox, MailboxError, disk, file_name, place};
@@ -92,7 +93,7 @@ fn one_line(text: &str) -> String {
         let is_bidi = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         char.is_control() || is_bidi || matches!(char, '\u{2028}' | '\u{2029}')
     };
-    let short = disk::cut(text, TEXT_BYTES);
+    let short = start_of(text, TEXT_BYTES);
     let cleaned = |char: char| match char {
         '[' => '(',
         ']' => ')',

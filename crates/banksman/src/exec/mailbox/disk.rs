@@ -135,8 +135,3 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 pub(super) fn changed(meta: &Metadata) -> Instant {
     Instant(meta.ctime().saturating_mul(1_000).saturating_add(meta.ctime_nsec() / 1_000_000))
 }
-
-/// The beginning of a text, truncated at a character boundary.
-pub(super) fn cut(text: &str, at_most: usize) -> &str {
-    &text[..text.floor_char_boundary(at_most)]
-}

@@ -3,6 +3,8 @@
 //!
 //! A person may have written or changed these files. Banksman never overwrites them.
 
+use banksman_core::text::start_of;
+
 use super::names::numbered;
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, disk, place};
 
@@ -40,5 +42,5 @@ fn shortened(text: &str) -> String {
     if text.len() <= FEEDBACK_BYTES {
         return text.to_owned();
     }
-    format!("{}{CUT}", disk::cut(text, FEEDBACK_BYTES - CUT.len()))
+    format!("{}{CUT}", start_of(text, FEEDBACK_BYTES - CUT.len()))
 }

@@ -183,7 +183,7 @@ fn alerts(
         alerts.push(about("No workers available", Severity::Warning, &stored));
     }
     let [_, (shortest, ..)] = STUCK;
-    for stored in store.silent_since(ago(now, shortest), bound())? {
+    for stored in store.silent_since(Instant(now.0.saturating_sub(shortest.0)), bound())? {
         let silent = now.since(stored.task.progress_at.max(stored.task.entered_at));
         let level = STUCK.iter().find(|(span, ..)| silent >= *span);
         let is_known = unserved.contains(&stored.task.id);
@@ -193,10 +193,6 @@ fn alerts(
     alerts.sort_by_key(|alert| alert.severity);
     alerts.truncate(limits::DAILY_LINES);
     Ok(alerts)
-}
-
-fn ago(now: Instant, span: Span) -> Instant {
-    Instant(now.0.saturating_sub(span.0))
 }
 
 fn bound() -> i64 {

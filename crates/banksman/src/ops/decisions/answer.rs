@@ -95,17 +95,11 @@ fn give(
     };
     let mut stored = store.task(decision.task)?;
     let seen = given.seen.unwrap_or(decision.seq);
-    // The permission is recorded before the work continues with it, once for each decision.
+    // The permission is recorded before the work continues with it.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
     if action == AnswerName::Allow.name() && decision.settled.is_none() && is_current(&stored)? {
-        store.note(
-            decision.task,
-            actor,
-            Note::Allow,
-            &format!("{}-{}", Note::Allow, decision.id),
-            now,
-        )?;
+        record_permission(store, &decision, actor, now)?;
         stored = store.task(decision.task)?;
     }
     let mut fields = coerced(&stored.lifecycle, &given.fields);
@@ -156,6 +150,17 @@ fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str),
             offers: decision.offers.iter().map(|(action, _)| action.clone()).collect(),
         }
     })
+}
+
+/// Records a permission once for each decision, however often it is granted.
+pub(in crate::ops) fn record_permission(
+    store: &Store,
+    decision: &Decision,
+    actor: &Actor,
+    now: Instant,
+) -> Result<(), StoreError> {
+    let key = format!("{}-{}", Note::Allow, decision.id);
+    store.note(decision.task, actor, Note::Allow, &key, now).map(drop)
 }
 
 /// Actions with the same meaning as a word.

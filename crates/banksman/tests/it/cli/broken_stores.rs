@@ -28,7 +28,7 @@ fn a_file_that_is_not_a_store_is_left_alone() {
     assert_snapshot!(sandbox.run(&["list", "--store", "."]), @"
     exit 4
     -- stderr
-    error: `.` is not a database (BM-E023)
+    error: `[SANDBOX]/repo` is not a database (BM-E023)
     hint: choose another path; this file was left as it is
     ");
 }
@@ -43,7 +43,7 @@ fn a_database_of_another_program_is_left_alone() {
     assert_snapshot!(sandbox.run(&["add", "A", "--store", "other.db"]), @"
     exit 4
     -- stderr
-    error: `other.db` is a database of another program (application id 77) (BM-E023)
+    error: `[SANDBOX]/repo/other.db` is a database of another program (application id 77) (BM-E023)
     hint: choose another path; this file was left as it is
     ");
 }
@@ -79,7 +79,7 @@ fn a_newer_store_is_not_touched() {
     assert_snapshot!(sandbox.run(&["add", "A"]), @"
     exit 4
     -- stderr
-    error: the store has schema version 99, and this program knows versions up to 5 (BM-E024)
+    error: the store has schema version 99, and this program knows versions up to 7 (BM-E024)
     hint: the store was used by a newer banksman; upgrade this one
     ");
     store.pragma_update(None, "user_version", version).unwrap();
@@ -113,7 +113,7 @@ fn a_folder_that_may_not_be_written_is_said_to_be_so() {
     assert_snapshot!(run_unprivileged(&sandbox, &["add", "A", "--store", "locked/tasks.db"]), @"
     exit 4
     -- stderr
-    error: cannot write to `locked/tasks.db` (BM-E021)
+    error: cannot write to `[SANDBOX]/repo/locked/tasks.db` (BM-E021)
     hint: check the owner and the permissions of the file and of its folder
     ");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);

@@ -75,7 +75,7 @@ fn causes_are_told_and_end_with_a_hint() {
     assert_snapshot!(sandbox.run(&["list", "--store", "nowhere/at/all.db"]), @"
     exit 4
     -- stderr
-    error: there is no store at `nowhere/at/all.db` (BM-E020)
+    error: there is no store at `[SANDBOX]/repo/nowhere/at/all.db` (BM-E020)
     hint: `banksman init` creates it; `banksman config get store` prints its location
     ");
     assert_snapshot!(sandbox.run(&["lifecycle", "lint", "./nowhere.yaml"]), @"

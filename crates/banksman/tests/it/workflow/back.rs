@@ -27,7 +27,7 @@ fn the_target_and_all_behind_it_start_again_and_nothing_else() {
     bench.fails("G.1", "the left side leans");
     bench.holds("B.2");
     let told = bench.until_started("B.2");
-    let line = "gate G leads back to B; these start again: B, D";
+    let line = "gate G failed; B starts again, with all steps after it: B, D";
     assert!(told.notices.iter().any(|text| text == line), "{told:?}");
     assert_eq!(bench.states(), ["A passed", "B running", "C passed", "D pending"]);
     bench.go("B.2");
@@ -77,9 +77,9 @@ fn the_reviewers_reason_chooses_the_way_back_and_the_place_of_the_feedback() {
     assert_eq!(names, ["G-attempt-2.md", "G-attempt-3.md", "plan-1.md"]);
     assert!(files["plan-1.md"].ends_with("See the drawing.\n"));
     assert!(files["G-attempt-2.md"].contains("the right side leans"));
-    assert_eq!(bench.logged("leads back to A; these start again: A, B, C, D"), 1);
-    assert_eq!(bench.logged("leads back to C; these start again: C, D"), 1);
-    assert_eq!(bench.logged("leads back to B; these start again: B, D"), 1);
+    assert_eq!(bench.logged("failed; A starts again, with all steps after it: A, B, C, D"), 1);
+    assert_eq!(bench.logged("failed; C starts again, with all steps after it: C, D"), 1);
+    assert_eq!(bench.logged("failed; B starts again, with all steps after it: B, D"), 1);
     let counts =
         ["A", "B", "C", "D"].map(|step| runs(&bench.driver.store, bench.step(step).task.id));
     assert_eq!(counts, [2, 3, 3, 4]);

@@ -148,7 +148,7 @@ success it is written
     let log = stage.log("add");
     for words in [
         "gate(auto) -> sent_back on fail",
-        "gate XG-1-2 leads back to X-1; these start again: X-1, X-2",
+        "gate XG-1-2 failed; X-1 starts again, with all steps after it: X-1, X-2",
         "gate(auto) -> passed on pass",
         "workflow add (t1) is complete, its work is merged",
     ] {

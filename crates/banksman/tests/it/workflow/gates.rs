@@ -51,7 +51,7 @@ fn what_the_gate_said_twice_is_what_the_third_attempt_is_told() {
     let merged = bench.harness.git(&["ls-tree", "-r", "--name-only", "main"]);
     assert!(!merged.contains("retry-context"), "{merged}");
     assert_eq!(bench.logged("gate(auto) -> sent_back on fail by system"), 2);
-    assert_eq!(bench.logged("gate G leads back to A; these start again: A, B"), 2);
+    assert_eq!(bench.logged("gate G failed; A starts again, with all steps after it: A, B"), 2);
     assert_eq!(bench.logged("gate(auto) -> passed on pass"), 1);
 }
 
@@ -81,7 +81,7 @@ fn failures_are_numbered_through_although_up_is_killed_between() {
     }
     let prompt = bench.prompt("A.5");
     assert!((1..=4).all(|round| prompt.contains(&format!("objection {round}"))), "{prompt}");
-    assert_eq!(bench.logged("leads back to A"), 4);
+    assert_eq!(bench.logged("failed; A starts again"), 4);
 }
 
 /// The number of failures after which a person is asked; none and one mean the first.

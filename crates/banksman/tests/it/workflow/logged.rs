@@ -77,7 +77,7 @@ fn led_back_with(finds: u32) -> bool {
     assert!(turn.is_ok() || was_lost, "{turn:?}");
     bench.driver.pass(LATER);
     bench.until_started("A.2");
-    let lines = bench.logged("gate G leads back to A; these start again: A, B");
+    let lines = bench.logged("gate G failed; A starts again, with all steps after it: A, B");
     assert_eq!(lines, 1, "away at find {finds}: {:#?}", bench.log());
     was_lost
 }

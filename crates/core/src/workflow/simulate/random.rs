@@ -15,10 +15,6 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn coin(&mut self) -> bool {
-        self.next() >> 63 == 1
-    }
-
     /// One of the items, or none if there are none.
     pub(super) fn one_of<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let place = self.next().checked_rem(items.len() as u64)?;

@@ -37,7 +37,7 @@ impl<'a> GateVerdicts<'a> {
                 next.cloned().unwrap_or(GateVerdict::Pass)
             }
             Self::Random(random) => {
-                if random.coin() {
+                if random.next() >> 63 == 1 {
                     return GateVerdict::Pass;
                 }
                 let back = random.one_of(&gate.on_fail);
