@@ -502,8 +502,8 @@ fn print_stop(context: &Context, runtime: &Runtime) -> Result<Exit> {
     context.out.say(&match runs.len() {
         0 => "stopped; no agent was running".to_owned(),
         more => format!(
-            "stopped; {} left running (`banksman down --agents` stops all)",
-            counted(more, "agent")
+            "stopped; {} left alone (`banksman down --agents` stops all)",
+            counted(more, "running agent")
         ),
     });
     Ok(Exit::Done)

@@ -19,8 +19,9 @@ use crate::exec::site::{JobStatus, Site};
 use crate::store::outbox::PendingEffect;
 use crate::store::{Store, Stored};
 
-/// How often a running job is checked, in case its end goes unnoticed.
-const AT_WORK: Span = Span(60_000);
+/// How often a running job is checked, in case its end goes unnoticed: a keeper that dies before it
+/// begins leaves no trace.
+const AT_WORK: Span = Span(20_000);
 /// When to try again to start a job that waits for another job of its task.
 const SOON: Span = Span(5_000);
 /// How often a job that loses its keeper is started again before a person is asked.

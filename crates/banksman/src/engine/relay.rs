@@ -1,7 +1,6 @@
 //! Relays effects from the outbox to the handlers that `mod.rs` declares, at least once, and
 //! records the result of each.
 
-use banksman_core::backoff::Backoff;
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
 use banksman_core::machine::Effect;
@@ -19,21 +18,16 @@ use crate::store::{Store, StoreError, Stored};
 const TAKEN_FOR: Span = Span(10_000);
 /// Effects that are taken at once.
 const AT_ONCE: i64 = 100;
-/// How often a condition without a known time is checked.
+/// When an effect with a fault is tried again, and how often a condition without a known time is
+/// checked.
 pub(super) const LOOK_AGAIN: Span = Span(60_000);
-/// When an effect with a fault is tried again.
-const AFTER_FAULT: Backoff =
-    Backoff { first: LOOK_AGAIN, factor: 2, cap: Span(60 * 60_000), jitter_percent: 0 };
-/// An effect with a fault is given up after this many attempts, which take 19 hours: a person has
-/// had a night to see the alerts.
-const MOST_FAULTS: u32 = 24;
 /// Rounds of one turn: an effect may cause further effects.
 const ROUNDS: usize = 50;
 
 /// The result of an effect.
 pub(super) enum EffectResult {
     Done,
-    /// Tried, which counts as an attempt; tried again at this time.
+    /// Started, which counts as an attempt; tried again at this time.
     Begun(Instant),
     /// Nothing could be done yet; tried again at this time.
     Later(Instant),
@@ -92,7 +86,7 @@ impl<'a> Relay<'a> {
         for effect in effects {
             let handled = self.handle(effect, turn);
             let result = turn.contain(Some(effect.task), handled)?;
-            match result.unwrap_or_else(|| after_fault(effect, turn)) {
+            match result.unwrap_or(EffectResult::Later(turn.now.plus(LOOK_AGAIN))) {
                 EffectResult::Done => done.push(effect),
                 EffectResult::Begun(at) => {
                     let again = EffectFailure::Again(at);
@@ -123,21 +117,11 @@ impl<'a> Relay<'a> {
             match handled {
                 Some(EffectResult::Done) => {}
                 Some(result) => return Ok(result),
-                None => return Ok(after_fault(effect, turn)),
+                None => return Ok(EffectResult::Later(turn.now.plus(LOOK_AGAIN))),
             }
         }
         Ok(EffectResult::Done)
     }
-}
-
-/// What becomes of an effect whose fault was just recorded.
-fn after_fault(effect: &PendingEffect, turn: &Turn) -> EffectResult {
-    let earlier = u32::try_from(effect.attempts).unwrap_or(u32::MAX);
-    if earlier.saturating_add(1) >= MOST_FAULTS {
-        let fault = &turn.last_fault;
-        return EffectResult::Dead(format!("given up after {MOST_FAULTS} attempts: {fault}"));
-    }
-    EffectResult::Begun(turn.now.plus(AFTER_FAULT.base_delay(earlier)))
 }
 
 /// Whether the task is still in the stay, and at the activity, that an effect starts.

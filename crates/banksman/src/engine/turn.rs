@@ -61,8 +61,6 @@ pub struct TurnReport {
 pub(super) struct Turn {
     pub(super) now: Instant,
     pub(super) report: TurnReport,
-    /// The text of the fault that was recorded last.
-    pub(super) last_fault: String,
     store: Store,
     /// The name of the reconciler that runs.
     reconciler: &'static str,
@@ -71,7 +69,7 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn new(store: Store, now: Instant) -> Self {
         let report = TurnReport { at: now, ..TurnReport::default() };
-        Self { now, report, last_fault: String::new(), store, reconciler: "" }
+        Self { now, report, store, reconciler: "" }
     }
 
     pub(super) fn run(&mut self, name: &'static str, reconciler: &dyn Reconciler) -> Result<()> {
@@ -114,8 +112,7 @@ impl Turn {
             Err(error) => {
                 self.report.faults += 1;
                 self.look_at(self.now.plus(RETRY_FAULT));
-                self.last_fault = with_causes(&error);
-                self.record_fault(error.task().or(task), self.last_fault.clone())?;
+                self.record_fault(error.task().or(task), with_causes(&error))?;
                 Ok(None)
             }
         }

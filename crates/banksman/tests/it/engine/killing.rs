@@ -76,7 +76,7 @@ fn up_that_is_asked_to_end_leaves_agents_at_work_and_says_so() {
     let up = harness.up();
     until_all_have_committed(&harness);
     let said = up.stop();
-    let expected = "stopped; 4 agents left running (`banksman down --agents` stops all)\n";
+    let expected = "stopped; 4 running agents left alone (`banksman down --agents` stops all)\n";
     assert!(said.ends_with(expected), "{said}");
     assert_eq!(harness.agents().len(), TASKS);
     go(&harness);

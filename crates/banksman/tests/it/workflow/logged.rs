@@ -7,8 +7,6 @@ use std::fs;
 use banksman::clock;
 use banksman::engine::{Engine, EngineError, Project, Projects};
 use banksman::exec::repo;
-use banksman::store::notices::NoticeKind;
-use banksman_core::ids::TaskId;
 use banksman_core::time::Span;
 
 use super::{Bench, WAIT, verdict};
@@ -24,7 +22,6 @@ gates:
 ";
 /// What cannot be done now is looked at again after this time at the latest.
 const LATER: Span = Span(61_000);
-const HALF_AN_HOUR: Span = Span(30 * 60_000);
 /// More than a turn of this workflow has.
 const MOST_FINDS: u32 = 60;
 
@@ -45,16 +42,6 @@ impl Projects for Lost<'_> {
         let path = self.bench.harness.path("repo");
         let (base, remote) = ("main".to_owned(), repo::remote(&path));
         Ok(Some(Project { path, base, remote, agents: self.bench.driver.terms.agents.clone() }))
-    }
-}
-
-/// No project can be used.
-struct Away;
-
-impl Projects for Away {
-    fn find(&self, name: &str) -> Result<Option<Project>, EngineError> {
-        let message = "its disk is away".to_owned();
-        Err(EngineError::Project { project: name.to_owned(), message })
     }
 }
 
@@ -80,29 +67,6 @@ fn led_back_with(finds: u32) -> bool {
     let lines = bench.logged("gate G failed; A starts again, with all steps after it: A, B");
     assert_eq!(lines, 1, "away at find {finds}: {:#?}", bench.log());
     was_lost
-}
-
-/// It is tried less and less often, and at last a person is told that it is given up, and why.
-#[test]
-fn an_effect_whose_fault_stays_is_given_up() {
-    let bench = Bench::new(SPEC);
-    let driver = &bench.driver;
-    let mut given_up = Vec::new();
-    for _ in 0..60 {
-        let engine = Engine::new(&driver.store, &driver.site, &Away, &driver.terms);
-        engine.pulse(driver.now()).expect("the turn goes on");
-        given_up
-            .extend(driver.notices().into_iter().filter(|it| it.kind == NoticeKind::DeadEffect));
-        driver.pass(HALF_AN_HOUR);
-    }
-    let why = "the settings of project repo cannot be used: its disk is away";
-    let expected = format!("given up after 24 attempts: {why}");
-    let of_flow: Vec<&str> = given_up
-        .iter()
-        .filter(|notice| notice.task == Some(TaskId(1)))
-        .map(|notice| notice.text.as_str())
-        .collect();
-    assert_eq!(of_flow, [expected]);
 }
 
 /// `.workflow/` is for people and never the truth.
