@@ -228,6 +228,19 @@ fn a_source_with_a_purpose_is_one_of_today() {
     assert!(check(flow, "x", &Overrides::new()).is_ok_and(|lifecycle| !lifecycle.legacy));
 }
 
+/// Only the engine's own lifecycles of these names had the fields that it gives their tasks.
+#[test]
+fn a_project_could_use_the_names_of_the_engine() {
+    for id in ["leaf", "workflow", "step", "seat", "allowance"] {
+        let text = format!(
+            "lifecycle: {id}\ninitial: open\nstates: {{ open: {{ kind: queued }}, done: {{ kind: done }} }}\n\
+             transitions: [{{ from: open, to: done, on: finish, by: [human] }}]\n"
+        );
+        let lifecycle = read_again(&text, "x", &Overrides::new()).expect("it is sound");
+        assert_eq!(lifecycle.purpose, Purpose::Task, "{id}");
+    }
+}
+
 /// A later version asks for more, and the tasks that live by such a source must come to their end.
 #[test]
 fn what_is_refused_today_still_loads() {

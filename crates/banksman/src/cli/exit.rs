@@ -22,24 +22,14 @@ impl Exit {
         (Self::Failed, "the request was refused or failed"),
         (Self::Usage, "the command line or the settings are invalid; nothing was done"),
         (Self::GaveUp, "cancelled, timed out, or waiting for a person; try again later"),
-        (
-            Self::NoStore,
-            "the store is unusable: missing, not permitted, unreachable, full or damaged",
-        ),
-        (
-            Self::Findings,
-            "a check found problems (check, audit verify, workflow simulate, all lints)",
-        ),
+        (Self::NoStore, "the store is missing, not permitted, unreachable, full or damaged"),
+        (Self::Findings, "a check found problems (check, audit verify, workflow simulate, lints)"),
     ];
-
-    pub(crate) fn number(self) -> u8 {
-        self as u8
-    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.number())
+        Self::from(exit as u8)
     }
 }
 

@@ -59,9 +59,9 @@ fn command_help(path: &[String]) -> Result<String> {
 }
 
 fn exit_codes() -> String {
-    let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}\n", exit.number()));
+    let exits = Exit::ALL.map(|(exit, meaning)| format!("  {}  {meaning}\n", exit as u8));
     let codes = Code::ALL.iter().map(|code| {
-        let exit = Exit::from(*code).number();
+        let exit = Exit::from(*code) as u8;
         format!("  {}  exit {exit}  {}\n", code.as_str(), code.meaning())
     });
     format!(

@@ -165,7 +165,8 @@ impl ProjectsOnDisk {
             return Ok(None);
         }
         let config = config::resolve(&Flags::new(), &self.environment, &path).map_err(|error| {
-            EngineError::Project { project: name.to_owned(), message: error.to_string() }
+            let message = Failure::from(error).problem().one_line();
+            EngineError::Project { project: name.to_owned(), message }
         })?;
         let mut agents = config.agents;
         let mut policies = self.policies.borrow_mut();

@@ -20,6 +20,7 @@ use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
 use super::steps::may_be_laid_out;
+use super::turn::with_causes;
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, EnvVars, WorkerSetup, token_of};
@@ -57,7 +58,7 @@ impl From<StoreError> for SpecError {
 
 impl From<PromptError> for SpecError {
     fn from(error: PromptError) -> Self {
-        Self::Impossible(error.to_string())
+        Self::Impossible(with_causes(&error))
     }
 }
 

@@ -188,10 +188,7 @@ impl<'a> RunEnds<'a> {
             (Field::Answer, receipt.answer.clone()),
             (Field::Findings, findings(stored, receipt)),
             (Field::QuotaResetsAt, resets_at.map(|at| value_of(&at))),
-            (
-                Field::SessionId,
-                reading.and_then(|reading| reading.session.clone()).map(Value::from),
-            ),
+            (Field::SessionId, reading.and_then(|it| it.session.clone()).map(Value::from)),
         ];
         let known = facts.into_iter().filter(|(field, _)| stored.lifecycle.has_field(*field));
         Ok(known.filter_map(|(field, value)| Some(stored.entry(field, value?))).collect())

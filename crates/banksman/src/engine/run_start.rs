@@ -7,7 +7,7 @@ use banksman_core::receipt::EndCause;
 use super::event::end_wait;
 use super::job::{JobSpecs, SpecError, has_other_job};
 use super::run_end::RunEnds;
-use super::turn::Turn;
+use super::turn::{Turn, with_causes};
 use super::{Engine, EngineError, Result};
 use crate::config::hash_of_token;
 use crate::exec::job::{JobId, JobSpec};
@@ -53,10 +53,12 @@ impl<'a> RunStarts<'a> {
         }
         let claimed = ClaimedRun { stored, ..claimed };
         let started = match self.specs.run(&claimed, turn.now) {
-            Ok(spec) => self.begin_with_token(&claimed, &spec)?.map_err(|error| error.to_string()),
+            Ok(spec) => {
+                self.begin_with_token(&claimed, &spec)?.map_err(|error| with_causes(&error))
+            }
             Err(SpecError::Impossible(reason)) => Err(reason),
             Err(SpecError::Engine(error @ EngineError::Store(_))) => return Err(error),
-            Err(SpecError::Engine(error)) => Err(error.to_string()),
+            Err(SpecError::Engine(error)) => Err(with_causes(&error)),
         };
         match started {
             Ok(()) => {

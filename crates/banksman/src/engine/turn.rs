@@ -168,7 +168,7 @@ impl Turn {
     }
 }
 
-fn with_causes(error: &EngineError) -> String {
+pub(super) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

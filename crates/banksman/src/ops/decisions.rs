@@ -119,7 +119,7 @@ pub enum DecisionError {
     TooLate { id: DecisionId, at: Instant, window: Span },
     #[error("{id} is not undone, because {task} has gone on since: {}", since.join("; "))]
     GoneOn { id: DecisionId, task: TaskId, since: Vec<String> },
-    #[error("there is no way back from {from} to {to} for people: {why}")]
+    #[error("no transition for people from {from} back to {to}: {why}")]
     NoWayBack { task: TaskId, from: String, to: String, why: String },
 }
 

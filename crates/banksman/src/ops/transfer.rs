@@ -44,6 +44,7 @@ struct Line {
     #[serde(default)]
     tags: Vec<String>,
     batch: Option<String>,
+    not_before: Option<Instant>,
     parent: Option<String>,
     #[serde(default)]
     needs: Vec<String>,
@@ -223,7 +224,7 @@ fn arrival(
         parent: line.parent.as_ref().map(led).transpose()?,
         fields: without_counters(lifecycle, &line.fields),
         open_needs: 0,
-        not_before: None,
+        not_before: line.not_before,
     };
     let asked = (
         "import",

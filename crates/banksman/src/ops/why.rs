@@ -133,7 +133,7 @@ pub fn why(
         WaitsFor::Person => NextStep::new("a person answers", answer(lifecycle, &detail)),
         WaitsFor::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
         WaitsFor::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
-        WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("nothing until its time has come")),
+        WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("it waits until that time")),
         WaitsFor::Stranded => NextStep::new("nothing: this is a fault", [Suggestion::CheckStore]),
     };
     Ok(Explanation { task: id, state: state.name.clone(), waiting_for, next })

@@ -53,10 +53,7 @@ fn lease_rules(old: &Task, step: &TaskUpdate) -> [CheckedRule; 5] {
             "the run is not counted in the usage",
         ),
         (ended == lost, "a run ends when its lease does, and only then"),
-        (
-            spent(old).iter().zip(spent(new)).all(|(before, after)| *before <= after),
-            "the usage decreased",
-        ),
+        (spent(old).iter().zip(spent(new)).all(|(old, new)| *old <= new), "the usage decreased"),
     ]
 }
 

@@ -49,15 +49,16 @@ impl Purpose {
         }
     }
 
-    /// The purpose of a source from before purposes were declared, by the lifecycle's id. At that
-    /// time, a project could use every other name, including those that the engine uses today.
-    pub(super) fn of_legacy(id: &str) -> Self {
+    /// The purpose of a source from before purposes were declared, by the lifecycle's id and a
+    /// field that the engine gave its tasks. At that time, a project could use every name,
+    /// including those that the engine uses today.
+    pub(super) fn of_legacy(id: &str, has_field: impl Fn(&str) -> bool) -> Self {
         match id {
-            "leaf" => Subtask,
-            "workflow" => Workflow,
-            "step" => Step,
-            "seat" => Review,
-            "allowance" => Budget,
+            "leaf" if has_field("subtask") || has_field("plan_version") => Subtask,
+            "workflow" if has_field("spec") => Workflow,
+            "step" if has_field("spec") => Step,
+            "seat" if has_field("asked_at") => Review,
+            "allowance" if has_field("scope") => Budget,
             _ => Task,
         }
     }
@@ -237,10 +238,6 @@ const TAKE_DETAIL: &str =
     "add `compute: { FIELD: detail }`, where FIELD is what a person reads; or remove it";
 
 impl EngineNeed {
-    const fn asks(self) -> bool {
-        matches!(self, Self::Question | Self::FirstQuestion)
-    }
-
     /// The need in words, and what to write.
     pub const fn describe(self) -> (&'static str, &'static str) {
         match self {
@@ -493,12 +490,11 @@ impl Lifecycle {
     /// The trigger by which the engine asks a person when a task in this state has used up its
     /// budget, and the field that takes the text.
     pub fn budget_question(&self, from: StateId) -> Option<(&str, &str)> {
+        let asks = |need| matches!(need, Some(EngineNeed::Question | EngineNeed::FirstQuestion));
         let is_asked = |row: &&Transition| {
             row.timeout.is_none()
                 && row.roles.contains(&RoleId::SYSTEM)
-                && self
-                    .fired_in(&row.trigger)
-                    .any(|fired| fired.needs.is_some_and(EngineNeed::asks))
+                && self.fired_in(&row.trigger).any(|fired| asks(fired.needs))
         };
         let taking = self.exits(from).filter_map(|row| Some((row, row.takes_detail()?)));
         let mut questions = taking.filter(|(row, _)| is_asked(row));

@@ -110,7 +110,8 @@ struct OldTransition {
 
 pub(super) fn read(text: &str, manual: &str) -> Result<LifecycleSource, Problem> {
     let old: OldSource = yaml::read(text, limits::LIFECYCLE_BYTES, manual, &[])?;
-    let purpose = Purpose::of_legacy(&old.lifecycle.value);
+    let has_field = |name: &str| old.fields.0.iter().any(|(field, _)| field.value == name);
+    let purpose = Purpose::of_legacy(&old.lifecycle.value, has_field);
     let mut fields = old.fields;
     for (name, declared) in &mut fields.0 {
         let only = old.only.0.iter().find(|(known, _)| known.value == name.value);

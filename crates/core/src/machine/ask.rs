@@ -160,7 +160,7 @@ fn matching<'a>(at: Moment<'a>, ask: &TransitionRequest) -> Result<Vec<&'a Trans
             (None, Some(trigger)) => format!("by `{}`", clip(trigger)),
             (None, None) => String::new(),
         };
-        return refuse(&format!("there is no way from {} {wanted}", here.name));
+        return refuse(&format!("no transition from {} {wanted}", here.name));
     }
     Ok(rows)
 }

@@ -404,7 +404,7 @@ fn what_was_blocked_goes_back_to_where_it_was() {
     for (mut world, prior) in table {
         world.after("3d");
         let rejected = world.refused("human:kim", "to pending", json!({}));
-        assert_eq!(complaints(&rejected), ["to: there is no way from blocked to pending"]);
+        assert_eq!(complaints(&rejected), ["to: no transition from blocked to pending"]);
         assert_eq!(rejected.allowed, [prior, "cancelled"]);
         world.goes("human:kim", "on unblock", json!({}), prior);
         assert_eq!((world.task.prior, world.field("unblock_condition")), (None, &Value::Null));

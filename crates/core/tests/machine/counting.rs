@@ -237,7 +237,7 @@ fn the_way_back_is_kept_through_a_second_pause() {
     world.goes("human:kim", "on back", json!({}), "desk");
     assert_eq!(world.task.prior, None);
     let rejected = world.refused("human:kim", "to [prior]", json!({}));
-    assert_eq!(complaints(&rejected), ["to: there is no way from desk to [prior]"]);
+    assert_eq!(complaints(&rejected), ["to: no transition from desk to [prior]"]);
 }
 
 /// The transition of an outcome may be refused; then the run ends like any other, with the reason.

@@ -17,3 +17,7 @@ INSERT INTO task_budget_requests (task, seq, runs, tokens, cost_micros, millis)
     e AS (SELECT d.*, substr(k3, length(r3) + 1) AS runs FROM d)
     SELECT task, seq, CAST(runs AS BIGINT), CAST(tokens AS BIGINT), CAST(cost AS BIGINT), CAST(millis AS BIGINT)
     FROM e WHERE runs <> '' AND tokens <> '' AND cost <> '' AND millis <> ''
+--;
+UPDATE lifecycles SET purpose = 'task' WHERE source NOT LIKE '%purpose:%' AND (
+    id IN ('step', 'workflow') AND source NOT LIKE '%spec:%' OR id = 'seat' AND source NOT LIKE '%asked_at:%'
+    OR id = 'allowance' AND source NOT LIKE '%scope:%' OR id = 'leaf' AND source NOT LIKE '%subtask:%' AND source NOT LIKE '%plan_version:%')

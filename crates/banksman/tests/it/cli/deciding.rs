@@ -303,7 +303,7 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     assert_snapshot!(fails(&sandbox.run(&["decisions", "undo"])), @"
     exit 1
     -- stderr
-    error: there is no way back from in_progress to waiting for people: the lifecycle has no such move (BM-E010)
+    error: no transition for people from in_progress back to waiting: the lifecycle has no such move (BM-E010)
     hint: `banksman show t1` lists the allowed moves
     ");
     assert_eq!(state(&sandbox, "t1"), "in_progress");

@@ -61,7 +61,7 @@ fn a_refused_move_says_what_is_missing_and_what_is_allowed() {
     exit 1
     -- stderr
     error: refused (BM-E010)
-      to: there is no way from pending to merge_ready
+      to: no transition from pending to merge_ready
       allowed now: cancelled
     ");
     assert_snapshot!(sandbox.run(&["move", "t1", "cancelled", "--as", "worker:ada", "--set", "reason=no"]), @"
@@ -219,7 +219,7 @@ fn why_names_what_a_task_waits_for() {
     t1 is in active
     WAITS FOR  UNTIL                WHO     WHAT
     timer      0000-00-00 00:00:00  system  claim_timeout leads to failed
-    then: nothing until its time has come
+    then: it waits until that time
     ");
     sandbox.ok(&["move", "t2", "cancelled", "--set", "reason=no"]);
     assert_snapshot!(sandbox.run(&["why", "t2"]), @"

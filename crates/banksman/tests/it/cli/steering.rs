@@ -199,7 +199,7 @@ fn a_blocked_task_is_unblocked() {
     exit 1
     -- stderr
     error: refused (BM-E010)
-      to: there is no way from blocked by `retry`
+      to: no transition from blocked by `retry`
       allowed now: queued, cancelled
     ");
     assert_snapshot!(harness.run(&["unblock", &id]), @"

@@ -132,7 +132,7 @@ fn another_word_does_not_end_a_look() {
     stage.pulse_until("it is put away", || stage.logged("w", "changes nothing") == 1);
     for words in [&["move", "t2", "--on", "signal"][..], &["workflow", "report", "A", "done"]] {
         let said = stage.refused(words);
-        assert!(said.contains("there is no way from checking by `signal`"), "{said}");
+        assert!(said.contains("no transition from checking by `signal`"), "{said}");
     }
     let said = stage.refused(&["move", "t2", "--on", "proven"]);
     assert!(said.contains("refused"), "{said}");
@@ -254,7 +254,7 @@ fn an_answer_from_before_there_was_anything_to_judge_is_nobodys() {
         stage.signal(signal, "so it is");
         by_file(&stage);
         let refused = "it was written before there was anything to judge; if it is yours, ";
-        let early = || stage.logged("w", refused) + stage.logged("w", "there is no way from");
+        let early = || stage.logged("w", refused) + stage.logged("w", "no transition from");
         stage.pulse_until("it is refused", || early() == 1);
         stage.pulse_until("it is at its gate", || stage.step_is("w", "A", "gate(human)"));
         assert_eq!(stage.listed("signals"), ["taken"], "it lies there for ever");

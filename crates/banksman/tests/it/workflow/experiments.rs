@@ -41,7 +41,7 @@ fn experiment_1_a_person_does_every_step_and_judges_at_the_gate() {
     assert!(said.contains("Write a function that adds."), "{said}");
     assert!(said.contains("  banksman workflow report X-1 done"), "{said}");
     let said = stage.refused(&["workflow", "report", "X-2", "done"]);
-    assert!(said.contains("there is no way from pending by `signal`"), "{said}");
+    assert!(said.contains("no transition from pending by `signal`"), "{said}");
 
     stage.ok(&["workflow", "report", "X-1", "done"]);
     assert_eq!(offered(&stage), [pair("X-1", "review")]);

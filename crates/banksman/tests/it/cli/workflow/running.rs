@@ -219,7 +219,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     exit 1
     -- stderr
     error: refused (BM-E010)
-      to: there is no way from interactive by `pass`
+      to: no transition from interactive by `pass`
       allowed now: checking, passed, gate(auto), gate(notify), gate(human), given_up
     hint: `X-1` is interactive; human may report now: done, abort
     ");
@@ -227,7 +227,7 @@ fn what_does_not_fit_is_refused_with_what_would() {
     exit 1
     -- stderr
     error: refused (BM-E010)
-      to: there is no way from pending by `signal`
+      to: no transition from pending by `signal`
       allowed now: interactive, gate(human), given_up
     hint: `X-2` is pending and waits for other steps; human may report now: abort
     ");
