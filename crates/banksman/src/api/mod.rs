@@ -67,7 +67,7 @@ pub struct Checked {
     /// The names of what was checked.
     pub checked: Vec<String>,
     /// Parameters that were checked with a value that stands in for the one to be chosen.
-    pub stand_ins: Vec<String>,
+    pub placeholders: Vec<String>,
     pub success: bool,
     pub warnings: Vec<FieldMessage>,
 }

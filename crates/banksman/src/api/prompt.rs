@@ -9,12 +9,12 @@ use crate::ops::prompts::PromptEntry;
 documents! {
     /// A prompt in the list of all.
     ListedPrompt<'a>(entry: &'a PromptEntry, from: String) {
+        audience: &'a str = &entry.audience,
         name: &'a str = &entry.name,
         ok: bool = entry.is_sound,
         origin: String = from,
         overridden: bool = entry.file.is_some(),
         schema: Option<&'static str> = entry.schema,
-        told: &'a str = &entry.told,
         values: &'a [String] = &entry.values,
     }
 

@@ -108,7 +108,7 @@ pub enum LogEvent<'a> {
         output_tokens: i64,
         cost_micros: Option<i64>,
     },
-    Hopeless {
+    CannotContinue {
         reason: &'a str,
     },
     Ended {
@@ -146,7 +146,7 @@ impl<'a> From<&'a AgentEvent> for LogEvent<'a> {
                 let (input_tokens, output_tokens) = (*input_tokens, *output_tokens);
                 Self::Spent { input_tokens, output_tokens, cost_micros: *cost_micros }
             }
-            AgentEvent::Hopeless { reason } => Self::Hopeless { reason },
+            AgentEvent::Hopeless { reason } => Self::CannotContinue { reason },
             AgentEvent::Ended { ok, text } => Self::Ended { ok: *ok, text },
         }
     }

@@ -108,7 +108,7 @@ documents! {
 
     /// Whether agents are started, and how many work.
     Switch(is_paused: bool, running: usize) {
-        at_work: usize = running,
         paused: bool = is_paused,
+        running: usize = running,
     }
 }

@@ -52,7 +52,7 @@ documents! {
     ChildProgress(progress: &Progress) {
         done: i64 = progress.done,
         total: i64 = progress.total,
-        at_work: i64 = progress.at_work,
+        running: i64 = progress.at_work,
         blocked: i64 = progress.blocked,
         failed: i64 = progress.failed,
         cancelled: i64 = progress.cancelled,

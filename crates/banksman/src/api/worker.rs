@@ -21,12 +21,12 @@ documents! {
 
     Worker<'a>(worker: &'a schedule::Worker, running: usize) {
         account: &'a str = &worker.account,
-        at_work: usize = running,
         capabilities: &'a BTreeSet<String> = &worker.capabilities,
         cost: u32 = worker.cost,
         max_concurrent: u32 = worker.max_concurrent,
         name: &'a str = &worker.name,
         roles: &'a BTreeSet<String> = &worker.roles,
+        running: usize = running,
         speed: u32 = worker.speed,
     }
 

@@ -62,7 +62,7 @@ documents! {
     Review<'a>(review: &'a PendingReview) {
         doing: &'static str = match review.doing {
             ReviewerStatus::Reading { .. } => "reading",
-            ReviewerStatus::Resting { .. } => "resting",
+            ReviewerStatus::Resting { .. } => "waiting_to_retry",
             ReviewerStatus::Queued => "queued",
         },
         missed: Option<&'a str> = review.missed.as_deref(),

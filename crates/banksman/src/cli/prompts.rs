@@ -87,10 +87,10 @@ pub(super) fn origin(context: &Context, file: Option<&Path>) -> String {
 }
 
 fn row(context: &Context, one: &PromptEntry) -> [Cell; 4] {
-    let told =
-        if one.is_sound { one.told.as_str() } else { "invalid, see `banksman prompts lint`" };
+    let audience =
+        if one.is_sound { one.audience.as_str() } else { "invalid, see `banksman prompts lint`" };
     let origin = origin(context, one.file.as_deref());
-    cells([&one.name, &origin, &one.schema.unwrap_or_default(), &told])
+    cells([&one.name, &origin, &one.schema.unwrap_or_default(), &audience])
 }
 
 fn show(context: &Context, args: &ShowArgs) -> Result<Exit> {

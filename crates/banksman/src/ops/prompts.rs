@@ -16,7 +16,7 @@ use crate::prompts::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptEntry {
     pub name: String,
-    pub told: String,
+    pub audience: String,
     /// The project's own file.
     pub file: Option<PathBuf>,
     pub schema: Option<&'static str>,
@@ -35,12 +35,12 @@ pub struct PromptFinding {
 /// Every prompt, the built-in ones first.
 pub fn list(prompts: &Prompts) -> Result<Vec<PromptEntry>, PromptError> {
     let found = lint(prompts)?;
-    let entry = |name: String, told: String, built_in: Option<&BuiltInTemplate>| {
+    let entry = |name: String, audience: String, built_in: Option<&BuiltInTemplate>| {
         let file = prompts.file_of(&name);
         let is_sound = !found.iter().any(|finding| Some(&finding.path) == file.as_ref());
         let schema = built_in.and_then(|built_in| built_in.schema).map(|schema| schema.name);
         let values = built_in.map(values).unwrap_or_default();
-        PromptEntry { name, told, file, schema, values, is_sound }
+        PromptEntry { name, audience, file, schema, values, is_sound }
     };
     let shipped = |one: &BuiltInTemplate| entry(one.name.into(), one.audience.into(), Some(one));
     let mut list: Vec<PromptEntry> = BUILT_IN.iter().map(shipped).collect();

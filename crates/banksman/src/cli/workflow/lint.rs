@@ -64,12 +64,12 @@ pub(super) fn run(context: &Context, args: &LintArgs) -> Result<Exit> {
     }
     let checked = || {
         let checked = linted.iter().map(|linted| linted.path.display().to_string()).collect();
-        let stand_ins = linted.iter().flat_map(|linted| linted.stand_ins.clone()).collect();
-        Checked { stand_ins, warnings, ..Checked::new(checked) }
+        let placeholders = linted.iter().flat_map(|linted| linted.placeholders.clone()).collect();
+        Checked { placeholders, warnings, ..Checked::new(checked) }
     };
     let exit = report::findings(&context.out, Code::InvalidWorkflow, errors, checked, text)?;
     for one in &linted {
-        for name in &one.stand_ins {
+        for name in &one.placeholders {
             let path = one.path.display();
             let how = format!("`{name}` has no value and was checked with a placeholder");
             context.out.say(&sanitize(&format!("{path}: {how} (--param {name}=VALUE)")));

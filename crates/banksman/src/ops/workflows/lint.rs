@@ -24,7 +24,7 @@ pub struct Linted {
     /// By line. A file with errors has none yet.
     pub warnings: Vec<Problem>,
     /// The parameters without a value, which were checked with a sample value.
-    pub stand_ins: Vec<String>,
+    pub placeholders: Vec<String>,
 }
 
 /// What to check.
@@ -55,9 +55,9 @@ pub fn lint(
     };
     let mut linted = Vec::new();
     for mut source in sources.into_iter().filter(|source| !included.contains(&source.path)) {
-        let stand_ins = stand_in(&mut source);
+        let placeholders = fill_in(&mut source);
         // Whether a path exists whose name contains a value that is not chosen yet cannot be known.
-        let words: Vec<&str> = stand_ins.values().flat_map(texts).collect();
+        let words: Vec<&str> = placeholders.values().flat_map(texts).collect();
         let is_open = |path: &str| words.iter().any(|word| path.contains(word));
         let exists = |path: &str| is_open(path) || exists(root, path);
         let (errors, warnings) = match source.flow() {
@@ -70,8 +70,9 @@ pub fn lint(
             Err(WorkflowError::Unsound(problems)) => (Some(problems), Vec::new()),
             Err(error @ WorkflowError::Read { .. }) => return Err(error.into()),
         };
-        let stand_ins = stand_ins.into_keys().collect();
-        linted.push(Linted { path: source.path, text: source.text, errors, warnings, stand_ins });
+        let placeholders = placeholders.into_keys().collect();
+        let Source { path, text, .. } = source;
+        linted.push(Linted { path, text, errors, warnings, placeholders });
     }
     Ok(linted)
 }
@@ -82,11 +83,11 @@ fn exists(root: &Path, path: &str) -> bool {
 }
 
 /// A missing value is no error of the file: a sample value replaces it.
-fn stand_in(source: &mut Source) -> Params {
-    let mut stand_ins = workflow::outline(&source.text).sample_values;
-    stand_ins.retain(|name, _| !source.params.contains_key(name));
-    source.params.extend(stand_ins.clone());
-    stand_ins
+fn fill_in(source: &mut Source) -> Params {
+    let mut placeholders = workflow::outline(&source.text).sample_values;
+    placeholders.retain(|name, _| !source.params.contains_key(name));
+    source.params.extend(placeholders.clone());
+    placeholders
 }
 
 fn texts(value: &Value) -> Vec<&str> {

@@ -70,7 +70,7 @@ fn a_refused_key_is_hopeless_from_the_second_refusal_on() {
     {"event":"session","id":"3b300424-3f2f-4674-9190-622ba2d54efd"}
     {"event":"note","text":"retry 1 of 10: 401 authentication_failed"}
     {"event":"note","text":"retry 2 of 10: 401 authentication_failed"}
-    {"event":"hopeless","reason":"retry 2 of 10: 401 authentication_failed"}
+    {"event":"cannot_continue","reason":"retry 2 of 10: 401 authentication_failed"}
     {"event":"note","text":"retry 3 of 10: 401 authentication_failed"}
     "#);
     let busy = read(AgentKind::Claude, &transcript("claude-429-retries2.jsonl"), code(1));

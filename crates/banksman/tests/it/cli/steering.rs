@@ -184,7 +184,7 @@ fn a_pause_starts_nothing_until_it_is_over() {
     next: banksman status
     ");
     assert_eq!(harness.pulse()["started"][0]["job"], "r1.1");
-    assert_eq!(harness.json(&["pause"]), json!({ "paused": true, "atWork": 1 }));
+    assert_eq!(harness.json(&["pause"]), json!({ "paused": true, "running": 1 }));
     harness.wait_for_end("r1.1");
 }
 

@@ -33,7 +33,7 @@ fn a_pause_lets_agents_end_and_starts_none() {
     let up = harness.up();
     wait_until("two are at work", || at_work(&harness) == 2);
     let said = harness.json(&["pause"]);
-    assert_eq!(said, json!({ "paused": true, "atWork": 2 }));
+    assert_eq!(said, json!({ "paused": true, "running": 2 }));
     fs::write(harness.path("go"), "").expect("written");
     harness.until("those at work end", |store| {
         tasks(store).iter().filter(|task| is_over(task)).count() == 2

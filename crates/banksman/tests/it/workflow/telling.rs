@@ -18,7 +18,8 @@ fn status_says_what_the_reviewers_do() {
     let bench = Bench::new(SPEC);
     bench.script("G", "success I like it\n");
     bench.until("the reviewer rests", |bench| {
-        bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0]["doing"] == "resting"
+        bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0]["doing"]
+            == "waiting_to_retry"
     });
     let review = bench.harness.json(&["workflow", "status"])["steps"][0]["reviews"][0].clone();
     assert_eq!((&review["reviewer"], &review["run"]), (&json!("critic"), &json!(null)), "{review}");

@@ -27,7 +27,7 @@ fn what_is_sound_needs_no_words() {
       "checked": [
         "search.yaml"
       ],
-      "standIns": [],
+      "placeholders": [],
       "success": true,
       "warnings": []
     }
@@ -203,7 +203,7 @@ fn a_value_that_is_still_to_be_chosen_is_no_fault() {
     1 file: 0 errors, 0 warnings
     ");
     let linted = workflow(&sandbox, &["lint", "release.yaml", "--json"]);
-    assert!(linted.stdout.contains("\"standIns\": [\n    \"systems\",\n"), "{linted}");
+    assert!(linted.stdout.contains("\"placeholders\": [\n    \"systems\",\n"), "{linted}");
     let given = workflow(&sandbox, &["lint", "release.yaml", "--param", "version=1"]);
     assert!(given.stdout.contains("notes/1.md"), "a value that is there is looked at: {given}");
     let wrong = text.replace("id: a,", "id: a, timeout: soon,");
