@@ -23,7 +23,7 @@ use super::planning::{is_planning, is_spike, planned};
 use super::policy::escalate_loops;
 use super::project::Settings;
 use super::turn::Turn;
-use super::{Engine, EngineConfig, Result, workers};
+use super::{Engine, EngineConfig, EngineError, Result, workers};
 use crate::exec::job::JobId;
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, local_pull_request};
@@ -71,7 +71,12 @@ impl<'a> RunEnds<'a> {
         let now = turn.now;
         let stored = self.store.task(run.task)?;
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
-        let branch = self.settings.branch_of(&stored)?;
+        // Without evidence there is no pull request whose branch has to be known. Such a run must end
+        // even if the settings of its project cannot be read, or it would keep its slot.
+        let branch = match self.settings.branch_of(&stored) {
+            Err(EngineError::Project { .. }) if receipt.evidence.is_none() => String::new(),
+            branch => branch?,
+        };
         let asked = RunExpectation {
             expects: expects(&stored),
             task: &run.task.to_string(),

@@ -60,14 +60,11 @@ impl<'a> RunStarts<'a> {
             Err(SpecError::Engine(error @ EngineError::Store(_))) => return Err(error),
             Err(SpecError::Engine(error)) => Err(with_causes(&error)),
         };
-        match started {
-            Ok(()) => {
-                turn.report.started.push((JobId::Run(run), claimed.stored.task.title));
-            }
-            Err(detail) => {
-                self.ends.end_without_receipt(run, EndCause::NotStarted { detail }, turn)?;
-            }
+        if let Err(detail) = started {
+            let ended = EndCause::NotStarted { detail };
+            return self.ends.end_without_receipt(run, ended, turn).map(drop);
         }
+        turn.report.started.push((JobId::Run(run), claimed.stored.task.title));
         Ok(())
     }
 

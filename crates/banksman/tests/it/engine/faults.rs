@@ -250,6 +250,12 @@ fn a_pipe_in_a_project_holds_up_its_own_tasks_only() {
     let (harness, settings) = two_projects();
     let folder = settings.parent().expect("a folder");
     fs::create_dir_all(folder.join("prompts")).expect("created");
+    // More tasks than the machine has room for: none may keep a slot that it cannot use.
+    for number in 0..6 {
+        let mut add = harness.command(&["add", &format!("waiting {number}")]);
+        let added = add.current_dir(harness.path("other")).output().expect("it starts");
+        assert!(added.status.success(), "{added:?}");
+    }
     for name in ["config.toml", "policy.yaml", "prompts/worker.md"] {
         let (path, kept) = (folder.join(name), folder.join("kept"));
         if path.exists() {
