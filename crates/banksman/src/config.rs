@@ -250,8 +250,8 @@ impl Layers {
             let of_flag = |flag| Some((flags.get(key.name)?.as_str(), SettingOrigin::Flag(flag)));
             let given = key.env.and_then(of_env).into_iter().chain(key.flag.and_then(of_flag));
             for (text, origin) in given {
-                let is_path = PATHS.contains(&key.name);
-                let path = is_path.then(|| absolute(text, Some(folder), environment));
+                let path = || absolute(text, Some(folder), environment);
+                let path = PATHS.contains(&key.name).then(path);
                 self.text(key, path.as_deref().unwrap_or(text), origin)?;
             }
         }

@@ -53,9 +53,7 @@ impl<'a> RunStarts<'a> {
         }
         let claimed = ClaimedRun { stored, ..claimed };
         let started = match self.specs.run(&claimed, turn.now) {
-            Ok(spec) => {
-                self.begin_with_token(&claimed, &spec)?.map_err(|error| with_causes(&error))
-            }
+            Ok(spec) => self.begin_with_token(&claimed, &spec)?.map_err(|it| with_causes(&it)),
             Err(SpecError::Impossible(reason)) => Err(reason),
             Err(SpecError::Engine(error @ EngineError::Store(_))) => return Err(error),
             Err(SpecError::Engine(error)) => Err(with_causes(&error)),

@@ -19,7 +19,7 @@ use crate::config::Agents;
 use crate::exec::files::if_exists;
 use crate::exec::keeper::FileError;
 use crate::exec::site::{JobStatus, LocalSite, Site, SiteError};
-use crate::plain_file;
+use crate::plain_file::open;
 
 pub use crate::exec::job::JobId;
 
@@ -52,8 +52,7 @@ impl RunningUp {
     /// None when no process holds the lock.
     fn of(home: &Path) -> Result<Option<Self>, OpsError> {
         let path = up_lock(home);
-        let opened =
-            if_exists(plain_file::open(&path)).map_err(|source| read_error(&path, source))?;
+        let opened = if_exists(open(&path)).map_err(|source| read_error(&path, source))?;
         let Some(file) = opened else { return Ok(None) };
         let mut polls = 0;
         let mut before = None;
