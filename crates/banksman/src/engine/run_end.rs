@@ -71,8 +71,8 @@ impl<'a> RunEnds<'a> {
         let now = turn.now;
         let stored = self.store.task(run.task)?;
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
-        // Without evidence there is no pull request whose branch has to be known. Such a run must end
-        // even if the settings of its project cannot be read, or it would keep its slot.
+        // Without evidence there is no pull request whose branch has to be known. Such a run must
+        // end even if the settings of its project cannot be read, or it would keep its slot.
         let branch = match self.settings.branch_of(&stored) {
             Err(EngineError::Project { .. }) if receipt.evidence.is_none() => String::new(),
             branch => branch?,
