@@ -214,9 +214,13 @@ impl<'a> Git<'a> {
         self.succeeds("update-ref -m banksman --no-deref", &[name, new, old])
     }
 
-    pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<bool, RunError> {
+    pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<(), RunError> {
         let name = format!("refs/heads/{branch}");
-        self.succeeds("update-ref -d", &[&name, commit])
+        let deleted = self.run_checked("update-ref -d", &[&name, commit], SHORT);
+        if deleted.is_err() && self.commit_of(&name)?.as_deref() == Some(commit) {
+            return deleted.map(drop);
+        }
+        Ok(())
     }
 
     /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
@@ -396,14 +400,20 @@ impl<'a> Git<'a> {
 
     /// Whether git exits with 0.
     fn succeeds(&mut self, command: &str, args: &[&str]) -> Result<bool, RunError> {
-        Ok(self.run(command, args, None, SHORT)?.ok())
+        Ok(self.answer(command, args)?.ok())
     }
 
     /// One line of output; none if git fails or prints nothing.
     fn optional_line(&mut self, command: &str, args: &[&str]) -> Result<Option<String>, RunError> {
-        let output = self.run(command, args, None, SHORT)?;
+        let output = self.answer(command, args)?;
         let line = output.stdout.trim_end_matches('\n');
         Ok((output.ok() && !line.is_empty()).then(|| line.to_owned()))
+    }
+
+    /// A git that was killed or timed out did not answer "no".
+    fn answer(&mut self, command: &str, args: &[&str]) -> Result<ProgramOutput, RunError> {
+        let output = self.run(command, args, None, SHORT)?;
+        if output.exit.code.is_some() { Ok(output) } else { Err(failure("git", &output)) }
     }
 
     fn line(&mut self, command: &str, args: &[&str]) -> Result<String, RunError> {
