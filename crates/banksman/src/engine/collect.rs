@@ -60,7 +60,7 @@ impl<'a> Collect<'a> {
             JobId::Run(run) => self.runs.end(run, &receipt, turn)?,
             JobId::Activity { seq, .. } => self.end_activity(job, seq, &receipt, turn.now)?,
             JobId::CleanUp { .. } => end_clean_up(self.store, job, &receipt, turn.now)?,
-            JobId::Look { task, .. } => self.pulls.end_look(task, &receipt, turn)?,
+            JobId::Poll { task, .. } => self.pulls.end_poll(task, &receipt, turn)?,
         };
         self.site.put_away(job, turn.now)?;
         self.make_effect_due(job, &receipt.ended, turn.now)?;
@@ -78,7 +78,7 @@ impl<'a> Collect<'a> {
         let pause = |attempts: i64| Span(HINDERED_PAUSE.0 << attempts.clamp(1, 10));
         let due = move |attempts| if waits { now.plus(pause(attempts)) } else { now };
         match job {
-            JobId::Run(_) | JobId::Look { .. } => Ok(()),
+            JobId::Run(_) | JobId::Poll { .. } => Ok(()),
             JobId::Activity { task, seq } | JobId::CleanUp { task, seq } => {
                 Ok(self.store.effects_due((task, seq), self.node, due)?)
             }

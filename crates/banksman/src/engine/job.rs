@@ -297,7 +297,7 @@ impl<'a> JobSpecs<'a> {
 
     /// Checks what the remote shows of a task's branch.
     pub(super) fn look(&self, stored: &Stored, job: JobId, project: &Project) -> Result<JobSpec> {
-        self.spec(stored, job, project, &self.assignments.of(stored)?, JobWork::Look)
+        self.spec(stored, job, project, &self.assignments.of(stored)?, JobWork::Poll)
     }
 
     /// None for a task that never had a worktree.
@@ -373,7 +373,7 @@ fn job_spec(
 /// left; so it begins when the other's end is on record.
 pub(super) fn has_other_job(site: &dyn Site, job: JobId) -> Result<bool, SiteError> {
     // A look at the remote touches no worktree.
-    let touches = |other: &JobId| !matches!(other, JobId::Look { .. });
+    let touches = |other: &JobId| !matches!(other, JobId::Poll { .. });
     let others = site.jobs()?.into_iter().filter(|other| *other != job && touches(other));
     for other in others.filter(|other| other.task() == job.task()) {
         if site.look(other)? != JobStatus::Absent {

@@ -58,9 +58,9 @@ impl<'a> PullRequests<'a> {
         turn.look_at(next);
         let Some(due) = due else { return Ok(()) };
         let task = child.task.id;
-        let job = JobId::Look { task, due: due.0 / 1_000 };
+        let job = JobId::Poll { task, due: due.0 / 1_000 };
         let looks_already =
-            |job: &JobId| matches!(job, JobId::Look { task: of, .. } if *of == task);
+            |job: &JobId| matches!(job, JobId::Poll { task: of, .. } if *of == task);
         if self.site.look(job)? == JobStatus::Absent && !self.site.jobs()?.iter().any(looks_already)
         {
             self.site.begin(&self.specs.look(child, job, project)?)?;
@@ -70,7 +70,7 @@ impl<'a> PullRequests<'a> {
 
     /// Applies what a look has seen. The same commit counts once: a pull request that was open
     /// before the step was sent back does not say that the step is done again.
-    pub(super) fn end_look(
+    pub(super) fn end_poll(
         &self,
         task: TaskId,
         receipt: &Receipt,

@@ -74,7 +74,7 @@ impl<'a> Recover<'a> {
             JobId::Activity { task, seq } if self.store.task(task)?.task.entered > seq => {
                 "the task was moved on"
             }
-            JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Look { .. } => {
+            JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } | JobId::Poll { .. } => {
                 return Ok(());
             }
         };

@@ -28,14 +28,14 @@ pub enum JobId {
     CleanUp { task: TaskId, seq: i64 },
     /// A check of the remote for the signal of a manual step, by the second at which it was due:
     /// `l12.1767225600`.
-    Look { task: TaskId, due: i64 },
+    Poll { task: TaskId, due: i64 },
 }
 
 impl JobId {
     pub fn task(self) -> TaskId {
         match self {
             Self::Run(run) => run.task,
-            Self::Activity { task, .. } | Self::CleanUp { task, .. } | Self::Look { task, .. } => {
+            Self::Activity { task, .. } | Self::CleanUp { task, .. } | Self::Poll { task, .. } => {
                 task
             }
         }
@@ -48,7 +48,7 @@ impl fmt::Display for JobId {
             Self::Run(run) => write!(f, "{run}"),
             Self::Activity { task, seq } => write!(f, "a{}.{seq}", task.0),
             Self::CleanUp { task, seq } => write!(f, "c{}.{seq}", task.0),
-            Self::Look { task, due } => write!(f, "l{}.{due}", task.0),
+            Self::Poll { task, due } => write!(f, "l{}.{due}", task.0),
         }
     }
 }
@@ -64,7 +64,7 @@ impl FromStr for JobId {
         Ok(match kind {
             "a" => Self::Activity { task, seq: number },
             "c" => Self::CleanUp { task, seq: number },
-            _ => Self::Look { task, due: number },
+            _ => Self::Poll { task, due: number },
         })
     }
 }
@@ -155,7 +155,8 @@ pub enum JobWork {
     /// Saves what is only in the worktree under a rescue ref, then removes the worktree.
     CleanUp,
     /// Checks whether the branch has a pull request, and changes nothing.
-    Look,
+    #[serde(alias = "look")]
+    Poll,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! step into moves of its task. Nothing here runs a step: the engine does.
 
 mod lint;
-mod looks;
+mod manual_check;
 mod next;
 mod simulate;
 mod start;
@@ -32,7 +32,7 @@ use crate::plain_file::read_at_most;
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
-pub use looks::{ManualCheck, look_at};
+pub use manual_check::{ManualCheck, manual_check};
 pub use next::{NextAction, NextActionKind, is_moving, next};
 pub use simulate::{Simulated, Verdicts, simulate};
 pub use start::{StartRequest, Started, copy_specs, start};

@@ -150,7 +150,7 @@ fn wait_for_check(
 ) -> Result<Option<ManualCheck>> {
     let mut seen = None;
     follow_up_until(context, session, || {
-        seen = workflows::look_at(session, said)?;
+        seen = workflows::manual_check(session, said)?;
         Ok(!matches!(seen, Some(ManualCheck::Open)))
     })?;
     Ok(seen)

@@ -56,7 +56,7 @@ impl Keeper {
             }
             JobWork::FindMerge { commit } => self.find_merge(place, commit.as_deref()),
             JobWork::CleanUp => place.map_or(Ok(()), |workspace| self.clean_up(workspace)),
-            JobWork::Look => self.poll_pull_request(place),
+            JobWork::Poll => self.poll_pull_request(place),
         };
         self.sweep();
         self.receipt.ended = match (done, &self.interrupt) {

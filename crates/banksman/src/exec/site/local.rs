@@ -163,9 +163,9 @@ impl LocalSite {
     /// Keeps only the last archived poll of a task: there are many of them, and they share the
     /// space with the logs of runs.
     fn remove_older_polls(&self, job: JobId) -> Result<(), SiteError> {
-        let JobId::Look { task, due } = job else { return Ok(()) };
+        let JobId::Poll { task, due } = job else { return Ok(()) };
         let is_older = |past: &JobId| match *past {
-            JobId::Look { task: of, due: at } => of == task && at < due,
+            JobId::Poll { task: of, due: at } => of == task && at < due,
             JobId::Run(_) | JobId::Activity { .. } | JobId::CleanUp { .. } => false,
         };
         let older = self.names("past")?.into_iter().filter(is_older);

@@ -48,7 +48,7 @@ pub fn next(status: &WorkflowStatus) -> Vec<NextAction> {
     }
     let steps = status.steps.iter().zip(&status.flow.steps);
     let mut todos: Vec<NextAction> =
-        steps.filter_map(|(stored, spec)| Looked { status, stored, spec }.action()).collect();
+        steps.filter_map(|(stored, spec)| StepView { status, stored, spec }.action()).collect();
     if let Some(parent) = action_of_parent(status) {
         todos.insert(0, parent);
     }
@@ -85,7 +85,7 @@ fn action_of_parent(status: &WorkflowStatus) -> Option<NextAction> {
 }
 
 /// A step and its workflow.
-struct Looked<'a> {
+struct StepView<'a> {
     status: &'a WorkflowStatus,
     stored: &'a Stored,
     spec: &'a Step,
@@ -100,7 +100,7 @@ fn action(of: &Stored, step: &str, instruction: Instruction) -> NextAction {
     NextAction { task, step, title, kind, what, assignment, report }
 }
 
-impl Looked<'_> {
+impl StepView<'_> {
     fn action(&self) -> Option<NextAction> {
         Some(action(self.stored, &self.spec.id, self.instruction()?))
     }

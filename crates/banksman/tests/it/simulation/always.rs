@@ -289,7 +289,7 @@ impl Life {
                     let has_ended = matches!(&job.phase, Phase::PutAway(Some(it)) if ended(it));
                     stored.task.entered <= seq && has_ended
                 }
-                JobId::CleanUp { .. } | JobId::Look { .. } => false,
+                JobId::CleanUp { .. } | JobId::Poll { .. } => false,
             };
             if is_awaited {
                 found.push(format!("{id} was put away before its end was on record"));
@@ -456,7 +456,7 @@ fn taken_back(ground: &mut Ground, stored: &Stored, entry: &HistoryEntry) -> Opt
     ground.seen.insert("a merge that was taken back");
     let is_earlier = |id: &JobId| match *id {
         JobId::Activity { task: of, seq } => of == task && seq < entry.seq,
-        JobId::Run(_) | JobId::CleanUp { .. } | JobId::Look { .. } => false,
+        JobId::Run(_) | JobId::CleanUp { .. } | JobId::Poll { .. } => false,
     };
     let mut jobs = ground.jobs.iter().filter(|((_, id), _)| is_earlier(id));
     let at_work = jobs.find(|(_, job)| job.doing == Doing::Merge && job.is_live());
@@ -468,7 +468,7 @@ fn has_ended(ground: &Ground, task: TaskId, entered: i64) -> bool {
     ground.jobs.iter().any(|((_, id), job)| {
         let is_of_stay = match *id {
             JobId::Activity { task: of, seq } => of == task && seq >= entered,
-            JobId::Run(_) | JobId::CleanUp { .. } | JobId::Look { .. } => false,
+            JobId::Run(_) | JobId::CleanUp { .. } | JobId::Poll { .. } => false,
         };
         is_of_stay && matches!(job.phase, Phase::Ended(_) | Phase::PutAway(Some(_)))
     })
@@ -512,7 +512,7 @@ fn rightless(
                 let has_right = match *id {
                     JobId::Run(run) => open.iter().any(|open| open.run == run),
                     JobId::Activity { task, seq } => before.entered[&task] <= seq,
-                    JobId::CleanUp { .. } | JobId::Look { .. } => true,
+                    JobId::CleanUp { .. } | JobId::Poll { .. } => true,
                 };
                 if !has_right && !job.stop_asked {
                     found.push(format!("{id} has no right to work, and nobody has stopped it"));

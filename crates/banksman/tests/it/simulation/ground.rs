@@ -176,7 +176,7 @@ impl Ground {
                 | JobWork::Inspect { .. }
                 | JobWork::FindMerge { .. }
                 | JobWork::CleanUp
-                | JobWork::Look => None,
+                | JobWork::Poll => None,
             },
             lands_at: None,
             landed: None,

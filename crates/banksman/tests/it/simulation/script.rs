@@ -31,7 +31,7 @@ impl Doing {
             JobWork::Merge { .. } => Self::Merge,
             JobWork::FindMerge { .. } => Self::FindMerge,
             JobWork::CleanUp => Self::CleanUp,
-            JobWork::Look => Self::Check,
+            JobWork::Poll => Self::Check,
         }
     }
 }

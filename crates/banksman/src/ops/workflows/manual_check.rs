@@ -21,7 +21,7 @@ pub enum ManualCheck {
 
 /// The result of a report since the move that it caused; none if that move started no check. The
 /// result is the same whenever it is read, so a repeated report with the same key gets it too.
-pub fn look_at(session: &Session, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
+pub fn manual_check(session: &Session, said: &Applied) -> Result<Option<ManualCheck>, OpsError> {
     let store = session.may_on(Operation::ReadTask, said.stored.task.id)?;
     let lifecycle = &said.stored.lifecycle;
     let Some(entry) = &said.entry else { return Ok(None) };
