@@ -17,7 +17,8 @@ use banksman_core::lifecycle::problem::{Problem, Problems};
 use banksman_core::lifecycle::{Lifecycle, Setting};
 use banksman_core::limits;
 use banksman_core::time::Span;
-use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+use proptest::sample::select;
 
 fn checked(source: &str) -> Result<Lifecycle, Problems> {
     check(source, "broken.yaml", &Overrides::new())
@@ -402,5 +403,67 @@ proptest! {
             assert!(!problems.list.is_empty());
             assert!(!problems.to_string().is_empty());
         }
+    }
+}
+
+/// A condition on the priority, and whether it holds for a number.
+#[derive(Debug, Clone)]
+enum OnPriority {
+    Compares(&'static str, f64),
+    Not(Box<Self>),
+    Both(Box<[Self; 2]>),
+    Either(Box<[Self; 2]>),
+}
+
+impl OnPriority {
+    fn holds(&self, priority: f64) -> bool {
+        match self {
+            Self::Compares("<", than) => priority < *than,
+            Self::Compares("<=", than) => priority <= *than,
+            Self::Compares(">", than) => priority > *than,
+            Self::Compares("!=", than) => (priority - *than).abs() > 0.01,
+            Self::Compares(_, than) => (priority - *than).abs() < 0.01,
+            Self::Not(inner) => !inner.holds(priority),
+            Self::Both(both) => both.iter().all(|one| one.holds(priority)),
+            Self::Either(both) => both.iter().any(|one| one.holds(priority)),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Compares(operator, than) => format!("priority {operator} {than}"),
+            Self::Not(inner) => format!("not ({})", inner.text()),
+            Self::Both(both) => format!("({}) and ({})", both[0].text(), both[1].text()),
+            Self::Either(both) => format!("({}) or ({})", both[0].text(), both[1].text()),
+        }
+    }
+}
+
+fn on_priority() -> impl Strategy<Value = OnPriority> {
+    let compares = (select(vec!["<", "<=", ">", "==", "!="]), 0..8_u8)
+        .prop_map(|(operator, halves)| OnPriority::Compares(operator, f64::from(halves) / 2.0));
+    compares.prop_recursive(3, 8, 2, |inner| {
+        let pair = (inner.clone(), inner.clone()).prop_map(|(one, two)| Box::new([one, two]));
+        prop_oneof![
+            inner.prop_map(|inner| OnPriority::Not(Box::new(inner))),
+            pair.clone().prop_map(OnPriority::Both),
+            pair.prop_map(OnPriority::Either),
+        ]
+    })
+}
+
+proptest! {
+    /// A guard on a number is refused exactly if no number meets it.
+    #[test]
+    fn a_guard_that_no_number_meets_is_refused(guard in on_priority()) {
+        let text = guard.text();
+        let source = format!(
+            "lifecycle: x\npurpose: task\ninitial: queued\nstates:\n  queued: {{ kind: queued }}\n  \
+             done: {{ kind: done }}\ntransitions:\n  - from: queued\n    to: done\n    on: rush\n    \
+             by: [human]\n    guards: [{{ field: priority, that: '{text}' }}]\n  \
+             - {{ from: queued, to: done, on: finish, by: [human] }}\n"
+        );
+        let is_met = (-20..20).any(|priority| guard.holds(f64::from(priority)));
+        prop_assert_eq!(checked(&source).is_ok(), is_met, "{}", text);
     }
 }

@@ -1,12 +1,10 @@
 //! Proofs about the conditions of a lifecycle: each can hold, and none compares prose.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::contract::{Field, Trigger};
-use super::expr::{Expr, KnownValues, ResolvedName, Type, Value};
+use super::expr::{Expr, KnownValues, ResolvedName, Type, Value, is_present, number_value};
 use super::problem::Problem;
 use super::prove::Proof;
-use super::{FieldDecl, Requirement, RoleId, StateKind};
+use super::{FieldDecl, Requirement, RoleId, StateKind, Transition};
 
 /// Combinations of values that are tried before a condition is assumed to hold for one of them.
 const MOST_COMBINATIONS: usize = 4_096;
@@ -17,43 +15,82 @@ struct Condition<'a> {
     /// What the condition is, with its field.
     what: String,
     expr: &'a Expr,
+    /// The transition whose guard it is.
+    row: Option<&'a Transition>,
+    /// What also holds whenever it is asked.
+    given: Vec<&'a Expr>,
 }
 
-/// The possible values of fields that have few of them.
-type Domains<'a> = BTreeMap<&'a str, Vec<Value>>;
+impl Condition<'_> {
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        [self.expr].into_iter().chain(self.given.iter().copied())
+    }
 
-/// The values of the fields in one combination. A project may override a setting, so settings are
-/// unknown.
-struct Tried<'a>(BTreeMap<&'a str, &'a Value>);
+    fn thresholds(&self) -> Option<Vec<f64>> {
+        let all: Option<Vec<_>> = self.exprs().map(Expr::thresholds).collect();
+        Some(all?.concat())
+    }
+}
+
+/// One thing that a name can stand for.
+#[derive(Debug)]
+enum Possible {
+    Value(Value),
+    /// Some value; no more is known of it.
+    Present,
+}
+
+impl Possible {
+    fn number(&self) -> Option<f64> {
+        if let Self::Value(value) = self { value.as_f64() } else { None }
+    }
+}
+
+/// What a name can stand for.
+type Domain = (ResolvedName, Vec<Possible>);
+
+/// The same for the names of a condition. A name that is missing can stand for anything.
+type Domains = Vec<Domain>;
+
+/// One combination. A project may override a setting, so settings are unknown.
+#[derive(Clone)]
+struct Tried<'a>(Vec<(&'a ResolvedName, &'a Possible)>);
 
 impl KnownValues for Tried<'_> {
     fn value<'a>(&'a self, name: &'a ResolvedName) -> Option<&'a Value> {
-        let [field] = name.field()? else { return None };
-        self.0.get(field.as_str()).copied()
+        match self.0.iter().find(|(known, _)| *known == name)?.1 {
+            Possible::Value(value) => Some(value),
+            Possible::Present => None,
+        }
+    }
+
+    fn is_set(&self, name: &ResolvedName) -> Option<bool> {
+        match self.0.iter().find(|(known, _)| *known == name)?.1 {
+            Possible::Value(value) => Some(is_present(value)),
+            Possible::Present => Some(true),
+        }
     }
 }
 
 impl Proof<'_> {
     pub(super) fn conditions_make_sense(&self, found: &mut Vec<Problem>) {
-        let fields = self.lifecycle.fields.iter();
-        let declared: Domains<'_> =
-            fields.filter_map(|(name, field)| Some((name.as_str(), values_of(field)?))).collect();
-        let settable: Domains<'_> =
-            declared.iter().map(|(name, all)| (*name, self.settable(name, all))).collect();
         for condition in self.conditions() {
-            if !may_be(condition.expr, true, &settable) {
-                found.push(never_holds(&condition, &declared, &settable));
+            let settable = self.domains(&condition, true);
+            if !may_be(condition.expr, true, &condition.given, &settable) {
+                found.push(self.never_holds(&condition, &settable));
             }
             self.compares_no_prose(&condition, found);
         }
     }
 
     fn conditions(&self) -> Vec<Condition<'_>> {
-        let rows = self
-            .lifecycle
-            .transitions
-            .iter()
-            .flat_map(|row| row.guards.iter().map(|guard| required("guard", row.line, guard)));
+        let rows = self.lifecycle.transitions.iter().flat_map(|row| {
+            let given = self.given(row);
+            row.guards.iter().map(move |guard| {
+                let guard = required("guard", row.line, guard);
+                Condition { row: Some(row), given: given.clone(), ..guard }
+            })
+        });
         let states = self.lifecycle.states.iter().flat_map(|state| {
             let requires = state.requires.iter().map(|it| required("requirement", state.line, it));
             let does = state.does.as_ref();
@@ -64,16 +101,64 @@ impl Proof<'_> {
             ];
             let own = own.into_iter().filter_map(move |(what, expr)| {
                 let what = format!("{what} of `{}`", state.name);
-                Some(Condition { line: state.line, what, expr: expr? })
+                Some(Condition { line: state.line, what, expr: expr?, row: None, given: vec![] })
             });
             requires.chain(own)
         });
         rows.chain(states).collect()
     }
 
+    /// What always holds when a guard is asked: what its state requires of fields that nobody who
+    /// may take the transition gives.
+    fn given(&self, row: &Transition) -> Vec<&Expr> {
+        let is_kept = |name: &ResolvedName| {
+            let field = name.field().and_then(|path| self.lifecycle.fields.get(&path[0]));
+            field.is_some_and(|field| !row.roles.iter().any(|role| field.may_be_given_by(*role)))
+        };
+        let requires = self.lifecycle.state(row.from).requires.iter().map(|it| &it.that);
+        requires.filter(|that| that.names().all(is_kept)).collect()
+    }
+
+    /// What can stand for the names of a condition; for fields, all that their types allow or only
+    /// what a task can have.
+    fn domains(&self, condition: &Condition<'_>, settable: bool) -> Domains {
+        let thresholds = condition.thresholds();
+        let mut domains = Domains::new();
+        for name in condition.exprs().flat_map(Expr::names) {
+            if domains.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            let possible = match name {
+                ResolvedName::Field(path) if path.len() == 1 => {
+                    let field = &self.lifecycle.fields[&path[0]];
+                    let all = values_of(field, thresholds.as_deref());
+                    Some(if settable { self.settable(&path[0], all) } else { all })
+                }
+                ResolvedName::Priority => thresholds.as_ref().map(|all| numbers(all, true)),
+                ResolvedName::Counter(id) => thresholds.as_ref().map(|all| {
+                    let counter = self.lifecycle.counter(*id);
+                    let limit = counter.limit.filter(|_| !counter.is_setting).map(f64::from);
+                    let mut counts = numbers(all, true);
+                    counts.retain(|count| {
+                        let count = count.number().unwrap_or_default();
+                        count >= 0.0 && limit.is_none_or(|limit| count <= limit)
+                    });
+                    counts
+                }),
+                ResolvedName::ActorRole => condition.row.map(|row| {
+                    let roles = row.roles.iter().map(|role| self.lifecycle.role_name(*role));
+                    roles.map(|role| Possible::Value(role.into())).collect()
+                }),
+                _ => None,
+            };
+            domains.extend(possible.map(|possible| (name.clone(), possible)));
+        }
+        domains
+    }
+
     /// The values of a field that a task can have: those that transitions and counters set, or all
     /// if a role gives it a value or it is computed.
-    fn settable(&self, name: &str, all: &[Value]) -> Vec<Value> {
+    fn settable(&self, name: &str, mut all: Vec<Possible>) -> Vec<Possible> {
         let is_computed = self.changes().any(|(_, changes)| changes.compute.contains_key(name));
         let set: Vec<&Value> = self
             .changes()
@@ -83,9 +168,37 @@ impl Proof<'_> {
         let is_given = self.lifecycle.fields.get(name).is_some_and(FieldDecl::is_given);
         // A field that nothing sets is reported separately.
         let is_open = is_given || is_computed || self.is_written_by_program(name);
-        let can_be =
-            |value: &&Value| is_open || set.is_empty() || value.is_null() || set.contains(value);
-        all.iter().filter(can_be).cloned().collect()
+        all.retain(|possible| match possible {
+            Possible::Value(value) => {
+                is_open || set.is_empty() || value.is_null() || set.contains(&value)
+            }
+            Possible::Present => true,
+        });
+        all
+    }
+
+    /// The problem of a condition that no task can meet, so that its transition or state is dead.
+    fn never_holds(&self, condition: &Condition<'_>, settable: &Domains) -> Problem {
+        let Condition { line, what, expr, given, .. } = condition;
+        let declared = self.domains(condition, false);
+        if !may_be(expr, true, given, &declared) {
+            let message = format!("{what} can never hold, whatever the task is like");
+            return Problem::in_line(*line, message, "correct it, or remove it");
+        }
+        let is_set_to = |((name, all), (_, values)): (&Domain, &Domain)| {
+            let [name] = name.field().filter(|_| values.len() < all.len())? else { return None };
+            let values = values.iter().filter_map(|possible| match possible {
+                Possible::Value(Value::Null) | Possible::Present => None,
+                Possible::Value(Value::String(word)) => Some(word.clone()),
+                Possible::Value(value) => Some(value.to_string()),
+            });
+            let values = values.collect::<Vec<_>>().join(", ");
+            Some(format!("`{name}` is only ever set to {values}"))
+        };
+        let set: Vec<String> = declared.iter().zip(settable).filter_map(is_set_to).collect();
+        let message = format!("{what} can never hold: {}", set.join(", "));
+        let help = "set the value that it asks for, name the roles that may, or remove it";
+        Problem::in_line(*line, message, help)
     }
 
     /// A condition on the words of a message would break when the message is improved.
@@ -120,7 +233,7 @@ impl Proof<'_> {
                     ),
                     "add `timeouts: [{ after: 1d, to: … }]`, or write `when: split != true`",
                 )
-            } else if may_be(when, false, &with_split(&[Value::Bool(true)]))
+            } else if may_be(when, false, &[], &with_split(&[Value::Bool(true)]))
                 && self.lifecycle.fields.contains_key(Field::Split.name())
                 && !self.takes(id, Trigger::ChildrenMoved.name(), RoleId::SYSTEM)
             {
@@ -142,81 +255,72 @@ impl Proof<'_> {
         let declared = self.lifecycle.fields.get(split);
         let is_engines =
             declared.is_some_and(|field| !field.is_given()) && !self.is_set_by_rows(split);
-        !is_engines || may_be(when, false, &with_split(&[Value::Bool(false), Value::Null]))
+        !is_engines || may_be(when, false, &[], &with_split(&[Value::Bool(false), Value::Null]))
     }
 }
 
 fn required<'a>(what: &str, line: u32, requirement: &'a Requirement) -> Condition<'a> {
     let what = format!("the {what} on `{}`", requirement.field);
-    Condition { line, what, expr: &requirement.that }
+    Condition { line, what, expr: &requirement.that, row: None, given: Vec::new() }
 }
 
-/// The problem of a condition that no task can meet, so that its transition or state is dead.
-fn never_holds(
-    condition: &Condition<'_>,
-    declared: &Domains<'_>,
-    settable: &Domains<'_>,
-) -> Problem {
-    let Condition { line, what, expr } = condition;
-    if !may_be(expr, true, declared) {
-        let message = format!("{what} can never hold, whatever the task is like");
-        return Problem::in_line(*line, message, "correct it, or remove it");
-    }
-    let is_set_to = |name: &str| {
-        let values = settable.get(name).filter(|values| declared[name].len() > values.len())?;
-        let values = values.iter().filter(|value| !value.is_null());
-        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let values = values.map(shown).collect::<Vec<_>>().join(", ");
-        Some(format!("`{name}` is only ever set to {values}"))
-    };
-    let set: Vec<String> = fields_of(expr).filter_map(is_set_to).collect();
-    let message = format!("{what} can never hold: {}", set.join(", "));
-    let help = "set the value that it asks for, name the roles that may, or remove it";
-    Problem::in_line(*line, message, help)
-}
-
-/// Whether an expression can have this truth value for some values of its fields.
-fn may_be(expr: &Expr, truth: bool, domains: &Domains<'_>) -> bool {
-    let names: BTreeSet<&str> = fields_of(expr).collect();
-    let mut tried = vec![Tried(BTreeMap::new())];
-    for (name, values) in names.iter().filter_map(|name| domains.get_key_value(name)) {
-        if tried.len() * values.len() > MOST_COMBINATIONS {
+/// Whether an expression can have this truth value while others hold.
+fn may_be(expr: &Expr, truth: bool, given: &[&Expr], domains: &[Domain]) -> bool {
+    let mut tried = vec![Tried(Vec::new())];
+    for (name, possible) in domains {
+        if tried.len() * possible.len() > MOST_COMBINATIONS {
             return true;
         }
-        let mut longer = Vec::with_capacity(tried.len() * values.len());
-        for Tried(before) in &tried {
-            for value in values {
-                let mut fields = before.clone();
-                fields.insert(*name, value);
-                longer.push(Tried(fields));
-            }
-        }
-        tried = longer;
+        let longer = tried.iter().flat_map(|Tried(before)| {
+            let with = |one| before.iter().copied().chain([(name, one)]).collect();
+            possible.iter().map(move |one| Tried(with(one)))
+        });
+        tried = longer.collect();
     }
-    tried.iter().any(|tried| expr.truth(tried) != Some(!truth))
-}
-
-fn fields_of(expr: &Expr) -> impl Iterator<Item = &str> {
-    expr.names().filter_map(|name| name.field()?.first()).map(String::as_str)
+    let is_one = |tried: &Tried<'_>| {
+        expr.truth(tried) != Some(!truth)
+            && given.iter().all(|given| given.truth(tried) != Some(false))
+    };
+    tried.iter().any(is_one)
 }
 
 /// The values of `split`, and of no other field.
-fn with_split(values: &[Value]) -> Domains<'static> {
-    BTreeMap::from([(Field::Split.name(), values.to_vec())])
+fn with_split(values: &[Value]) -> Domains {
+    let values = values.iter().cloned().map(Possible::Value).collect();
+    vec![(ResolvedName::Field(vec![Field::Split.name().to_owned()]), values)]
 }
 
-/// The values of a type, if there are few.
-fn values_of(field: &FieldDecl) -> Option<Vec<Value>> {
-    let values: Vec<Value> = match &field.kind {
-        Type::Flag => vec![Value::from(true), Value::from(false)],
-        Type::OneOf(words) => words.iter().map(|word| Value::from(word.as_str())).collect(),
+/// The values of a type as far as conditions can tell them apart.
+fn values_of(field: &FieldDecl, thresholds: Option<&[f64]>) -> Vec<Possible> {
+    let mut values = match &field.kind {
+        Type::Flag => [true, false].map(|flag| Possible::Value(flag.into())).into(),
+        Type::OneOf(words) => {
+            words.iter().map(|word| Possible::Value(word.as_str().into())).collect()
+        }
+        Type::Number if thresholds.is_some() => {
+            numbers(thresholds.unwrap_or_default(), field.whole)
+        }
         Type::Text
         | Type::Number
         | Type::Time
         | Type::Span
         | Type::List
         | Type::Record(_)
-        | Type::Any => return None,
+        | Type::Any => vec![Possible::Present],
     };
-    Some(values.into_iter().chain([Value::Null]).collect())
+    values.push(Possible::Value(Value::Null));
+    values
+}
+
+/// Numbers that stand for all: the thresholds, and one below, between and above them.
+fn numbers(thresholds: &[f64], whole: bool) -> Vec<Possible> {
+    let mut all: Vec<f64> = vec![0.0];
+    for one in thresholds {
+        all.extend([one.floor() - 1.0, *one, one.floor(), one.floor() + 1.0]);
+        all.extend(thresholds.iter().map(|other| f64::midpoint(*one, *other)));
+    }
+    all.retain(|number| !whole || number.fract() == 0.0);
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all.into_iter().map(|number| Possible::Value(number_value(number))).collect()
 }

@@ -362,7 +362,9 @@ impl Checker<'_> {
             compute: self.computed(&source.compute),
             ..FieldUpdates::default()
         };
-        Counter { name: name.value.clone(), limit, then, diverts, changes, line: place(name).0 }
+        let is_setting = source.limit.as_ref().is_some_and(|limit| limit.value.is_string());
+        let (name, line) = (name.value.clone(), place(name).0);
+        Counter { name, limit, is_setting, then, diverts, changes, line }
     }
 
     fn limit(&mut self, limit: &Spanned<Value>) -> Option<u32> {

@@ -334,6 +334,8 @@ impl Transition {
 pub struct Counter {
     pub name: String,
     pub limit: Option<u32>,
+    /// The limit is a setting, which a project may override.
+    pub is_setting: bool,
     /// Where the move that reaches the limit, or the one beyond it, leads instead.
     pub then: Option<StateId>,
     pub diverts: CounterOverflow,

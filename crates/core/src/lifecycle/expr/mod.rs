@@ -147,6 +147,15 @@ impl Expr {
         self.nodes().into_iter().flat_map(CheckedExpr::compared_with_text).flatten().collect()
     }
 
+    /// The numbers that it compares names with. None if it adds, subtracts or compares two names:
+    /// then a few numbers do not stand for all.
+    pub fn thresholds(&self) -> Option<Vec<f64>> {
+        let nodes = self.nodes();
+        let is_simple = !nodes.iter().any(|node| node.calculates());
+        let literals = nodes.iter().filter_map(|node| node.literal());
+        is_simple.then(|| literals.filter_map(Value::as_f64).collect())
+    }
+
     /// All nodes, in the order of the text.
     fn nodes(&self) -> Vec<&CheckedExpr> {
         let mut nodes = Vec::new();
@@ -248,8 +257,29 @@ impl CheckedExpr {
         }
     }
 
+    /// Whether its value depends on several numbers at once.
+    fn calculates(&self) -> bool {
+        match self {
+            Self::Sum { .. } => true,
+            Self::Compare { left, right, .. } => left.name().and(right.name()).is_some(),
+            Self::Literal(_)
+            | Self::Name(_)
+            | Self::List(_)
+            | Self::Not(_)
+            | Self::All(_)
+            | Self::Any(_)
+            | Self::IsSet(_)
+            | Self::Count(_)
+            | Self::Has { .. } => false,
+        }
+    }
+
+    fn literal(&self) -> Option<&Value> {
+        if let Self::Literal(value) = self { Some(value) } else { None }
+    }
+
     fn is_written_text(&self) -> bool {
-        matches!(self, Self::Literal(value) if value.is_string())
+        self.literal().is_some_and(Value::is_string)
             || matches!(self, Self::List(items) if items.iter().any(Self::is_written_text))
     }
 }

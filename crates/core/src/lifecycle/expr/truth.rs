@@ -4,11 +4,16 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{CheckedExpr, Env, ResolvedName, eval};
+use super::{CheckedExpr, Env, ResolvedName, eval, is_present};
 
 /// The known values of names; any other name may have every value of its type.
 pub trait KnownValues {
     fn value<'a>(&'a self, name: &'a ResolvedName) -> Option<&'a Value>;
+
+    /// Whether a name has a value, which may be known when the value is not.
+    fn is_set(&self, name: &ResolvedName) -> Option<bool> {
+        self.value(name).map(is_present)
+    }
 }
 
 /// An environment for expressions that use only known values.
@@ -34,6 +39,9 @@ pub(super) fn truth(node: &CheckedExpr, known: &dyn KnownValues) -> Option<bool>
         CheckedExpr::Not(inner) => truth(inner, known).map(|truth| !truth),
         CheckedExpr::All(parts) => all(parts, true),
         CheckedExpr::Any(parts) => all(parts, false),
+        CheckedExpr::IsSet(inner) if inner.name().is_some() => {
+            inner.name().and_then(|name| known.is_set(name))
+        }
         CheckedExpr::Literal(_)
         | CheckedExpr::Name(_)
         | CheckedExpr::List(_)
