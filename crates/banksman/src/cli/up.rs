@@ -244,13 +244,13 @@ pub(super) fn take_turns(
     let mut waker = Waker::new(&runtime.store, &runtime.site.ended_folder())?;
     loop {
         runtime.projects.known.borrow_mut().clear();
-        let sleep = match turn(&mut waker) {
-            Ok(Some(sleep)) => sleep,
+        let woken = match turn(&mut waker) {
+            Ok(Some(sleep)) => waker.wait(sleep),
             Ok(None) => return Ok(WakeReason::Look),
             Err(failure @ Failure::Output(_)) => return Err(failure),
-            Err(failure) => failed(&failure).map(|_| FAILURE_DELAY)?,
+            Err(failure) => failed(&failure).map(|_| waker.rest(FAILURE_DELAY))?,
         };
-        if waker.wait(sleep) == WakeReason::Stop {
+        if woken == WakeReason::Stop {
             return Ok(WakeReason::Stop);
         }
     }

@@ -19,6 +19,7 @@ use notify::{EventHandler, RecommendedWatcher, RecursiveMode, Watcher};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::clock;
 use crate::store::Store;
 use crate::store::conn::Waited;
 
@@ -102,6 +103,19 @@ impl Waker {
         }
         let stops = self.wakes.stops.load(Ordering::SeqCst);
         if stops { WakeReason::Stop } else { WakeReason::Look }
+    }
+
+    /// Sleeps until the time is over or the process shall end, whatever else happens.
+    pub fn rest(&self, time: Duration) -> WakeReason {
+        let began = clock::monotonic();
+        loop {
+            let left = time.saturating_sub(began.elapsed());
+            if self.wait(left) == WakeReason::Stop {
+                return WakeReason::Stop;
+            } else if left.is_zero() {
+                return WakeReason::Look;
+            }
+        }
     }
 }
 
@@ -216,13 +230,30 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Events of a turn that takes long do not pile up, and none hides that the process shall end.
-    #[test]
-    fn many_wakes_are_one() {
+    fn waker() -> (Waker, WakeSender) {
         let (sender, receiver) = mpsc::sync_channel(1);
         let wakes = WakeSender { sender, stops: Arc::default() };
         let folders = Folders::watched_by(|_| {}).unwrap();
-        let waker = Waker { receiver, wakes: wakes.clone(), folders };
+        (Waker { receiver, wakes: wakes.clone(), folders }, wakes)
+    }
+
+    /// A store that cannot be reached wakes `up` again and again.
+    #[test]
+    fn a_rest_ends_early_only_to_stop() {
+        let (waker, wakes) = waker();
+        let (rest, began) = (Duration::from_millis(100), clock::monotonic());
+        wakes.wake();
+        assert_eq!(waker.rest(rest), WakeReason::Look);
+        assert!(began.elapsed() >= rest, "a wake ended it");
+        wakes.stops.store(true, Ordering::SeqCst);
+        assert!(wakes.wake());
+        assert_eq!(waker.rest(PATIENCE), WakeReason::Stop);
+    }
+
+    /// Events of a turn that takes long do not pile up, and none hides that the process shall end.
+    #[test]
+    fn many_wakes_are_one() {
+        let (waker, wakes) = waker();
         assert!((0..1_000).all(|_| wakes.wake()));
         assert_eq!(waker.wait(PATIENCE), WakeReason::Look);
         assert_eq!(waker.receiver.try_recv(), Err(mpsc::TryRecvError::Empty));
