@@ -2,7 +2,7 @@
 //! make the reader wait for ever, and a device never ends.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -23,20 +23,24 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
 }
 
-/// Reads a whole file that is not larger.
-pub fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::other(format!("larger than {} KiB", most / 1024)));
-    }
-    Ok(bytes)
+/// Reads the text of a file that is not larger.
+pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
+    text_of(open(path)?, most)
 }
 
-/// Reads a whole text that is not larger.
-pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
-    String::from_utf8(read_at_most(path, most)?)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+/// The same of something that is open. The kind of the error is `FileTooLarge` or `InvalidData` if
+/// it can be read, but is no such text.
+pub fn text_of(input: impl Read, most: usize) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    input.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        let message = format!("larger than {} KiB", most / 1024);
+        return Err(io::Error::new(ErrorKind::FileTooLarge, message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let message = format!("not UTF-8 after byte {}", error.utf8_error().valid_up_to());
+        io::Error::new(ErrorKind::InvalidData, message)
+    })
 }
 
 #[cfg(test)]
@@ -56,12 +60,16 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::RUSR).unwrap();
         let refused = |path: &Path| read_text(path, 3).unwrap_err().to_string();
         assert_eq!(read_text(&path("link"), 3).unwrap(), "abc");
-        assert_eq!(read_at_most(&path("text"), 2).unwrap_err().to_string(), "larger than 0 KiB");
+        let large = read_text(&path("text"), 2).unwrap_err();
+        assert_eq!(
+            (large.kind(), large.to_string().as_str()),
+            (ErrorKind::FileTooLarge, "larger than 0 KiB")
+        );
         for path in [path("pipe"), folder.path().to_owned(), "/dev/zero".into()] {
             assert_eq!(refused(&path), "not a plain file", "{}", path.display());
         }
-        assert!(refused(&path("bytes")).contains("invalid utf-8"));
-        assert_eq!(read_text(&path("none"), 3).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(refused(&path("bytes")), "not UTF-8 after byte 0");
+        assert_eq!(read_text(&path("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(open_unlinked(&path("link")).is_err() && open_unlinked(&path("text")).is_ok());
     }
 }

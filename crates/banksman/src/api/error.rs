@@ -97,6 +97,7 @@ impl ErrorDocument {
     /// With the hint as the surface phrases it.
     pub fn new(problem: &ErrorReport, hint: Option<String>) -> Self {
         let mut errors: Vec<FieldMessage> = problem.errors.iter().map(FieldMessage::from).collect();
+        errors.extend(problem.in_file.iter().flat_map(|problems| FieldMessage::of_file(problems)));
         if errors.is_empty() {
             errors.push(problem.one_line().into());
         }

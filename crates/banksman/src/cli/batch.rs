@@ -14,6 +14,7 @@ use super::{Context, Exit, Failure, NoArgs, Result};
 use crate::api;
 use crate::api::batch::Batch as BatchDocument;
 use crate::ops::capacity;
+use crate::ops::error_report::Code;
 use crate::ops::tasks::is_batch_name;
 use crate::store::batches::{Batch, BatchChange, BudgetChange, NewBound};
 
@@ -94,8 +95,11 @@ const MOST_DOLLARS: f64 = 1e9;
 fn create(context: &Context, args: &BoundsArgs) -> Result<Exit> {
     let (session, name) = (context.session_or_new(&ActorArgs::default())?, &args.batch.name);
     let created = capacity::create_batch(&session, name, wanted(args), context.now)?;
-    let hint = || format!("change it: banksman batch set {name}");
-    let taken = || Failure::argument(format!("there is a batch `{name}` already"), hint());
+    let taken = || Failure::Invalid {
+        code: Code::NameTaken,
+        message: format!("there is a batch `{name}` already"),
+        hint: format!("change it: banksman batch set {name}"),
+    };
     print(context, name, Some(&created.ok_or_else(taken)?))
 }
 
@@ -165,7 +169,7 @@ fn change(context: &Context, name: &str, change: BatchChange) -> Result<Exit> {
 fn print(context: &Context, name: &str, batch: Option<&Batch>) -> Result<Exit> {
     let Some(batch) = batch else {
         let hint = format!("create it: banksman batch create {name}");
-        return Err(Failure::argument(format!("there is no batch `{name}`"), hint));
+        return Err(Failure::unknown(format!("there is no batch `{name}`"), hint));
     };
     context.out.answer(|| BatchDocument::new(batch), || rows(std::slice::from_ref(batch)))?;
     Ok(context.out.next(&["batch list"]))

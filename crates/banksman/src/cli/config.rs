@@ -83,7 +83,7 @@ fn get(context: &Context, args: &GetArgs) -> Result<Exit> {
     let settings = settings(context);
     let Some(setting) = settings.iter().find(|setting| setting.key == args.key) else {
         let hint = suggestion(&args.key, settings.iter().map(|setting| setting.key.as_str()));
-        return Err(Failure::argument(format!("there is no setting `{}`", args.key), hint));
+        return Err(Failure::unknown(format!("there is no setting `{}`", args.key), hint));
     };
     context.out.answer(|| Setting::new(setting), || format!("{}\n", sanitize(&setting.value)))
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ops::OpsError;
-use crate::ops::error_report::{CHECK_PATH, Code, ErrorReport, Hint};
+use crate::ops::error_report::{Code, ErrorReport, Hint, of_read};
 
 /// What a command and its parts return.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -68,6 +68,11 @@ impl Failure {
         Self::Invalid { code: Code::Usage, message: message.into(), hint: hint.into() }
     }
 
+    /// What an argument names does not exist.
+    pub(super) fn unknown(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Invalid { code: Code::NoName, message: message.into(), hint: hint.into() }
+    }
+
     /// What was read is invalid. An empty hint is not printed.
     pub(super) fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Invalid { code: Code::Input, message: message.into(), hint: hint.into() }
@@ -85,7 +90,10 @@ impl Failure {
             Self::Invalid { code, hint, .. } => {
                 (*code, (!hint.is_empty()).then(|| hint.clone().into()))
             }
-            Self::File { .. } => (Code::File, Some(CHECK_PATH.into())),
+            Self::File { source, .. } => {
+                let (code, hint) = of_read(source);
+                (code, Some(hint))
+            }
             Self::NoStore(_) => (Code::NoStore, Some(Hint::CreateStore)),
             Self::NoHome => (Code::Settings, Some(Hint::ChooseStore)),
             Self::Output(_) | Self::Program(_) => (Code::File, None),

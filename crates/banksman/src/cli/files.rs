@@ -1,11 +1,11 @@
 //! Reads files that people name, up to a size limit, and writes files completely or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, Result};
-use crate::ops::error_report::Code;
+use crate::plain_file::text_of;
 
 /// The file name that means standard input.
 const STANDARD: &str = "-";
@@ -28,25 +28,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 
 /// Reads a file or standard input, which must be UTF-8 and at most `at_most` bytes long.
 pub(super) fn read_text(path: &Path, at_most: usize) -> Result<String> {
-    let mut bytes = Vec::new();
-    let read = open(path)?.take(at_most as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(Failure::file("read", path))?;
-    let wrong = |what: String, hint: &str| {
-        let (message, hint) = (format!("`{}` {what}", path.display()), hint.to_owned());
-        Failure::Invalid { code: Code::NotText, message, hint }
-    };
-    if bytes.len() > at_most {
-        return Err(wrong(
-            format!("is larger than {} KiB", at_most / 1024),
-            "put the long part into a file and refer to it",
-        ));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        wrong(
-            format!("is not UTF-8 after byte {}", error.utf8_error().valid_up_to()),
-            "convert it to UTF-8 first",
-        )
-    })
+    text_of(open(path)?, at_most).map_err(Failure::file("read", path))
 }
 
 /// Writes a draft and renames it when it is complete, so that the old file is never half

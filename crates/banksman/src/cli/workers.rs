@@ -63,7 +63,7 @@ pub(super) fn workers(context: &Context, args: &WorkersArgs) -> Result<Exit> {
     if let Some(name) = &args.forget {
         if !capacity::forget_machine(&session, name)? {
             let message = format!("no machine `{name}` is known to this store");
-            return Err(Failure::argument(message, "`banksman workers` lists the machines"));
+            return Err(Failure::unknown(message, "`banksman workers` lists the machines"));
         }
         context.out.say(&format!(
             "removed {name}; other machines take over its runs when their leases expire"
@@ -116,7 +116,7 @@ fn resume(context: &Context, args: &ResumeArgs) -> Result<Exit> {
     if !capacity::resume_account(&context.session()?, name)? {
         let message = format!("the account `{name}` was never paused");
         let hint = "`banksman accounts list` lists the accounts that were";
-        return Err(Failure::argument(message, hint));
+        return Err(Failure::unknown(message, hint));
     }
     context.out.answer(|| ResumedAccount::new(name), || format!("resumed account {name}\n"))
 }

@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
+use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::{FieldError, RejectReason, Rejected};
 
 use super::OpsError;
@@ -26,8 +28,7 @@ const OF_EVERY_TASK: [&str; 10] =
 /// The most causes that are reported.
 const CAUSES: usize = 9;
 
-pub const CHECK_PATH: &str = "check the path and its permissions";
-const CHECK_FILE: &str = "check that the file exists and is readable";
+pub(crate) const CHECK_PATH: &str = "check the path and its permissions";
 
 /// What a failure is about; surfaces derive their own codes from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +110,13 @@ codes! {
     InvalidPolicy Request "BM-E037" "the policy is invalid"
     NoWorkflow Request "BM-E038" "there is no such workflow, or no such step in it"
     NotACursor Request "BM-E039" "that is not a cursor of the feed"
-    NotText Request "BM-E040" "a file is too large, or is not text in UTF-8"
+    NotText Request "BM-E040" "a file or a line of it is too large, or is not text in UTF-8"
     Found Finding "BM-E041" "a check found problems"
     Incomplete Request "BM-E042" "part of it was not done; the message says which"
     Unfinished Busy "BM-E043" "it is not finished or waits for a person; what was started goes on"
     NeedsPermission Request "BM-E044" "the action needs a permission"
+    NoName Request "BM-E045" "nothing of that kind has that name"
+    NameTaken Request "BM-E046" "the name is already used"
     Bug Request "BM-E099" "a bug in Banksman; nothing was changed"
 }
 
@@ -220,6 +223,8 @@ pub struct ErrorReport {
     pub errors: Vec<FieldError>,
     /// The moves that a refused task can make instead.
     pub allowed: Vec<String>,
+    /// What is wrong with a file; the message says the same in words.
+    pub in_file: Option<Box<Problems>>,
 }
 
 impl ErrorReport {
@@ -235,7 +240,8 @@ impl ErrorReport {
         }
         let causes = messages.split_off(1);
         let (message, hint) = (messages.concat(), hint.into());
-        Self { code, hint, message, causes, errors: Vec::new(), allowed: Vec::new() }
+        let (errors, allowed) = (Vec::new(), Vec::new());
+        Self { code, hint, message, causes, errors, allowed, in_file: None }
     }
 
     /// The message and its causes.
@@ -253,6 +259,11 @@ impl From<&OpsError> for ErrorReport {
             problem.errors.clone_from(&rejected.errors);
             problem.allowed.clone_from(&rejected.allowed);
         }
+        if let OpsError::Library(LibraryError::Unsound(problems))
+        | OpsError::Workflow(WorkflowError::Unsound(problems)) = error
+        {
+            problem.in_file = Some(problems.clone());
+        }
         problem
     }
 }
@@ -264,7 +275,7 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         OpsError::Workflow(WorkflowError::Read { path, .. }) if is_task(path) => {
             (Code::File, Hint::ContinueTask)
         }
-        OpsError::Workflow(WorkflowError::Read { .. }) => (Code::File, CHECK_FILE.into()),
+        OpsError::Workflow(WorkflowError::Read { source, .. }) => of_read(source),
         OpsError::Workflow(WorkflowError::Unsound(_)) => {
             (Code::InvalidWorkflow, Hint::Lint(LintedFiles::Workflows))
         }
@@ -299,6 +310,15 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
         OpsError::Input { code, hint, .. } => (*code, hint.clone()),
     };
     (code, Some(hint))
+}
+
+/// A file that could not be read, or is not such a text as is expected.
+pub(crate) fn of_read(error: &io::Error) -> (Code, Hint) {
+    match error.kind() {
+        ErrorKind::FileTooLarge => (Code::NotText, "put the long part into another file".into()),
+        ErrorKind::InvalidData => (Code::NotText, "save it as text in UTF-8".into()),
+        _ => (Code::File, CHECK_PATH.into()),
+    }
 }
 
 fn of_settings(error: &ConfigError) -> Hint {
@@ -348,7 +368,7 @@ fn of_decision(error: &DecisionError) -> (Code, Hint) {
 fn of_library(error: &LibraryError) -> (Code, Hint) {
     match error {
         LibraryError::Unknown { .. } => (Code::NoLifecycle, Hint::ListLifecycles),
-        LibraryError::Read { .. } => (Code::File, CHECK_FILE.into()),
+        LibraryError::Read { source, .. } => of_read(source),
         LibraryError::Unsound(_) => (Code::InvalidLifecycle, Hint::Lint(LintedFiles::Lifecycles)),
     }
 }

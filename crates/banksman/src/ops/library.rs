@@ -14,7 +14,7 @@ use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
 use crate::exec::files::if_exists;
-use crate::plain_file::read_at_most;
+use crate::plain_file::read_text;
 use crate::store::Definition;
 
 #[derive(Debug, thiserror::Error)]
@@ -185,7 +185,6 @@ fn read_composed(path: &Path) -> Result<String, LibraryError> {
 }
 
 fn read(path: &Path) -> Result<String, LibraryError> {
-    let failed = |source| LibraryError::Read { path: path.to_owned(), source };
-    let bytes = read_at_most(path, limits::LIFECYCLE_BYTES).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|error| failed(io::Error::other(error)))
+    read_text(path, limits::LIFECYCLE_BYTES)
+        .map_err(|source| LibraryError::Read { path: path.to_owned(), source })
 }

@@ -15,7 +15,7 @@ use banksman_core::text::clip;
 use banksman_core::time::Instant;
 use serde::Deserialize;
 
-use super::error_report::Hint;
+use super::error_report::{Code, Hint, of_read};
 use super::library::Library;
 use super::principal::Operation;
 use super::tasks::{key, named};
@@ -108,23 +108,27 @@ fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
         let limit = LINE_BYTES as u64 + 1;
         let read = std::io::Read::take(&mut input, limit).read_until(b'\n', &mut bytes);
         let read = read.map_err(|error| {
-            OpsError::input(format!("failed to read line {number}: {error}"), "check the file")
+            let (code, hint) = of_read(&error);
+            OpsError::about(code, format!("failed to read line {number}: {error}"), hint)
         })?;
         if read == 0 {
             return Ok(lines);
         }
-        let fail =
-            |what: String| OpsError::input(format!("line {number}: {what}"), Hint::WriteTaskLines);
+        let fail = |code, what: String| {
+            OpsError::about(code, format!("line {number}: {what}"), Hint::WriteTaskLines)
+        };
         if bytes.len() > LINE_BYTES {
-            return Err(fail(format!("is longer than {} MiB", LINE_BYTES / 1024 / 1024)));
+            let what = format!("is longer than {} MiB", LINE_BYTES / 1024 / 1024);
+            return Err(fail(Code::NotText, what));
         }
-        let text = std::str::from_utf8(&bytes)
-            .map_err(|error| fail(format!("is not UTF-8 after byte {}", error.valid_up_to())))?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            fail(Code::NotText, format!("is not UTF-8 after byte {}", error.valid_up_to()))
+        })?;
         if text.trim().is_empty() {
             continue;
         }
         let line = serde_json::from_str(text.trim_end()).map_err(|error| {
-            fail(error.to_string().replace(" at line 1 column ", " at column "))
+            fail(Code::Input, error.to_string().replace(" at line 1 column ", " at column "))
         })?;
         lines.push((number, line));
         if lines.len() > LINES {

@@ -28,7 +28,7 @@ use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
 use super::tasks::{MoveRequest, move_task};
 use super::{OpsError, Session};
-use crate::plain_file::read_at_most;
+use crate::plain_file::read_text;
 use crate::store::{Applied, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
@@ -43,8 +43,6 @@ const RECENT: i64 = 1_000;
 const DEPTH: usize = 3;
 /// Names that are listed if none is similar to what was typed.
 const NAMES_LISTED: usize = 12;
-
-const NOT_UTF8: &str = "the file is not text in UTF-8";
 
 /// Values by the names of their parameters.
 pub type Params = BTreeMap<String, Value>;
@@ -73,7 +71,6 @@ struct Source {
     path: PathBuf,
     text: String,
     /// Otherwise its text has replacement characters for what cannot be read.
-    is_utf8: bool,
     params: Params,
 }
 
@@ -82,12 +79,8 @@ impl Source {
         let mut sources = Vec::new();
         for path in paths {
             let fault = |source| WorkflowError::Read { path: path.clone(), source };
-            let bytes = read_at_most(path, limits::WORKFLOW_BYTES).map_err(fault)?;
-            let (text, is_utf8) = match String::from_utf8(bytes) {
-                Ok(text) => (text, true),
-                Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
-            };
-            sources.push(Self { path: path.clone(), text, is_utf8, params: params.clone() });
+            let text = read_text(path, limits::WORKFLOW_BYTES).map_err(fault)?;
+            sources.push(Self { path: path.clone(), text, params: params.clone() });
         }
         if sources.len() > 1 {
             share(&mut sources, params)?;
@@ -101,16 +94,12 @@ impl Source {
 
     fn flow(&self) -> Result<Workflow, WorkflowError> {
         let origin = self.path.display().to_string();
-        let unsound = |problems| WorkflowError::Unsound(Box::new(problems));
-        if !self.is_utf8 {
-            return Err(unsound(Problems::of_file(&origin, NOT_UTF8, "save it as UTF-8")));
-        }
         let include = |name: &str| {
-            let included = read_at_most(&self.folder().join(name), limits::WORKFLOW_BYTES);
-            let bytes = included.map_err(|error| error.to_string())?;
-            String::from_utf8(bytes).map_err(|_| NOT_UTF8.to_owned())
+            let included = read_text(&self.folder().join(name), limits::WORKFLOW_BYTES);
+            included.map_err(|error| error.to_string())
         };
-        workflow::load(&self.text, &origin, &self.params, &include).map_err(unsound)
+        workflow::load(&self.text, &origin, &self.params, &include)
+            .map_err(|problems| WorkflowError::Unsound(Box::new(problems)))
     }
 }
 

@@ -33,8 +33,9 @@ fn a_body_without_end_is_refused() {
     assert_snapshot!(sandbox.run(&["add", "A", "--body", &file]), @"
     exit 1
     -- stderr
-    error: `[SANDBOX]/repo/body.txt` is larger than 256 KiB (BM-E040)
-    hint: put the long part into a file and refer to it
+    error: failed to read `[SANDBOX]/repo/body.txt` (BM-E040)
+      because: larger than 256 KiB
+    hint: put the long part into another file
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "");
 }
@@ -56,8 +57,9 @@ fn what_is_not_utf8_is_refused() {
     assert_snapshot!(sandbox.run(&["add", "A", "--body", &file]), @"
     exit 1
     -- stderr
-    error: `[SANDBOX]/repo/body.txt` is not UTF-8 after byte 2 (BM-E040)
-    hint: convert it to UTF-8 first
+    error: failed to read `[SANDBOX]/repo/body.txt` (BM-E040)
+      because: not UTF-8 after byte 2
+    hint: save it as text in UTF-8
     ");
     let output = sandbox
         .command(&["add", "A"])

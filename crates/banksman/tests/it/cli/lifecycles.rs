@@ -128,7 +128,7 @@ fn what_is_wrong_is_shown_with_its_place() {
     -- stderr
     error: failed to read the lifecycle `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file exists and is readable
+    hint: check the path and its permissions
     ");
 }
 

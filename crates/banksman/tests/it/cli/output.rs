@@ -83,6 +83,6 @@ fn causes_are_told_and_end_with_a_hint() {
     -- stderr
     error: failed to read the lifecycle `./nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file exists and is readable
+    hint: check the path and its permissions
     ");
 }

@@ -56,9 +56,9 @@ fn each_setting_says_where_it_comes_from() {
     mission
     ");
     assert_snapshot!(sandbox.run(&["config", "get", "lifecicle"]), @"
-    exit 2
+    exit 1
     -- stderr
-    error: there is no setting `lifecicle` (BM-E001)
+    error: there is no setting `lifecicle` (BM-E045)
     hint: did you mean `lifecycle`?
     ");
 }

@@ -133,7 +133,7 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     assert_snapshot!(sandbox.feed(&["import"], b"{\"title\":\"\xff\"}\n"), @"
     exit 1
     -- stderr
-    error: line 1: is not UTF-8 after byte 10 (BM-E003)
+    error: line 1: is not UTF-8 after byte 10 (BM-E040)
     hint: each line is one task as JSON, as `banksman export` writes it
     ");
     assert_snapshot!(sandbox.run(&["import", "nowhere.jsonl"]), @"
@@ -147,7 +147,7 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     assert_snapshot!(sandbox.run(&["import", &sandbox.file("long.jsonl", long)]), @"
     exit 1
     -- stderr
-    error: line 1: is longer than 2 MiB (BM-E003)
+    error: line 1: is longer than 2 MiB (BM-E040)
     hint: each line is one task as JSON, as `banksman export` writes it
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "t1\n");

@@ -76,6 +76,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "config",
             "clock",
             "prompts",
+            // Texts that people name may come from a pipe.
+            "plain_file::text_of",
             "api",
             "mcp",
             "web",

@@ -85,6 +85,11 @@ fn an_error_is_quoted_and_stands_in_the_document() {
     -- stdout
     {"success":false,"errors":[{"field":null,"message":"unknown value `atuo`","file":"broken.yaml","line":16,"column":24,"help":"did you mean `auto`?"}],"allowedTransitions":[],"code":"BM-E018","hint":null}
     "#);
+    let linted = workflow(&sandbox, &["lint", "broken.yaml", "--json"]).error()["errors"].clone();
+    for command in ["run", "simulate", "graph"] {
+        let refused = workflow(&sandbox, &[command, "broken.yaml", "--json"]);
+        assert_eq!(refused.error()["errors"], linted, "{command}");
+    }
     assert_snapshot!(workflow(&sandbox, &["run", "broken.yaml"]), @"
     exit 1
     -- stderr
@@ -101,7 +106,7 @@ fn an_error_is_quoted_and_stands_in_the_document() {
     -- stderr
     error: failed to read `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file exists and is readable
+    hint: check the path and its permissions
     ");
 }
 
@@ -153,32 +158,27 @@ fn what_is_no_workflow_at_all_is_told_as_a_fault_of_the_file() {
     sandbox.file("empty.yaml", "# to be written\n---\n");
     fs::write(sandbox.repo().join("latin.yaml"), b"workflow: { id: caf\xe9 }\nsteps: []\n")
         .unwrap();
-    assert_snapshot!(workflow(&sandbox, &["lint", "empty.yaml", "latin.yaml"]), @"
+    assert_snapshot!(workflow(&sandbox, &["lint", "empty.yaml"]), @"
     exit 5
     -- stdout
     error: the file is empty
     --> empty.yaml
       help: write `workflow: { id: NAME }` and `steps: [{ id: STEP }]`; docs/workflow-format.md shows every key
-
-    error: the file is not text in UTF-8
-    --> latin.yaml
-      help: save it as UTF-8
     -- stderr
-    2 files: 2 errors, 0 warnings
+    1 file: 1 error, 0 warnings
     ");
-    assert_snapshot!(workflow(&sandbox, &["simulate", "latin.yaml"]), @"
+    assert_snapshot!(workflow(&sandbox, &["lint", "latin.yaml"]), @"
     exit 1
     -- stderr
-    error: the file is not text in UTF-8 (BM-E018)
-    --> latin.yaml
-      help: save it as UTF-8
-    hint: fix what `banksman workflow lint FILE` reports
+    error: failed to read `latin.yaml` (BM-E040)
+      because: not UTF-8 after byte 19
+    hint: save it as text in UTF-8
     ");
     sandbox.file("whole.yaml", "workflow: { id: w }\nsteps:\n  - { id: a, uses: latin.yaml }\n");
     assert_snapshot!(workflow(&sandbox, &["lint", "whole.yaml"]), @"
     exit 5
     -- stdout
-    error: cannot read `latin.yaml`: the file is not text in UTF-8
+    error: cannot read `latin.yaml`: not UTF-8 after byte 19
      --> whole.yaml:3:20
       |
     3 |   - { id: a, uses: latin.yaml }

@@ -46,7 +46,7 @@ fn a_start_that_cannot_be_is_refused_as_a_whole() {
     -- stderr
     error: failed to read `nowhere.yaml` (BM-E004)
       because: No such file or directory (os error 2)
-    hint: check that the file exists and is readable
+    hint: check the path and its permissions
     ");
     assert_snapshot!(workflow(&sandbox, &["run", "t1"]), @"
     exit 1
