@@ -4,8 +4,9 @@
 //! Nothing outside the folder counts, whatever links lead there, and a search is bounded however
 //! large the tree is.
 
+use std::error::Error;
 use std::fs::{self, DirEntry, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -49,6 +50,12 @@ impl<T> AtPath<T> for io::Result<T> {
     }
 }
 
+/// An error and its cause.
+pub(in crate::exec) fn with_cause(error: &dyn Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
 /// Removes a file, if it exists.
 pub(in crate::exec) fn remove_if_exists(path: &Path) -> io::Result<()> {
     if_exists(fs::remove_file(path)).map(drop)
@@ -71,15 +78,15 @@ pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 pub(in crate::exec) fn entries(
     folder: &Path,
 ) -> io::Result<impl Iterator<Item = io::Result<DirEntry>> + use<>> {
-    match fs::read_dir(folder) {
-        Ok(entries) => Ok(Some(entries).into_iter().flatten()),
-        Err(error) if is_missing(&error) => Ok(None.into_iter().flatten()),
-        Err(error) => Err(error),
-    }
+    Ok(if_reachable(fs::read_dir(folder))?.into_iter().flatten())
 }
 
-pub(in crate::exec) fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+/// None where the file does not exist, or where a file is in the place of a folder above it.
+pub(in crate::exec) fn if_reachable<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match if_exists(result) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+        found => found,
+    }
 }
 
 /// The most entries compared with one pattern: a large checkout with build output.
@@ -174,6 +181,14 @@ fn walk(folder: &Path, pattern: &str, fits: &dyn Fn(u64) -> bool) -> Vec<FoundFi
 pub(in crate::exec) fn read_plain(path: &Path, at_most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_unlinked(path)?.take(at_most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the end of a file.
+pub(in crate::exec) fn read_end(file: &mut File, at_most: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(at_most)))?;
+    let mut bytes = Vec::new();
+    file.take(at_most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

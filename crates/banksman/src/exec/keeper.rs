@@ -42,6 +42,7 @@ pub use folder::{ERR_FILE, JobFolder, KeeperStart, OUT_FILE, REPORTS_FILE, StopR
 pub use lines::Lines;
 pub use status::{KeeperStatus, Stage};
 
+use super::files::with_cause;
 use super::job::JobSpec;
 use crate::clock;
 use crate::config::{EnvVars, Environment};
@@ -73,8 +74,7 @@ pub fn run(folder: &Path) -> ExitCode {
     match run_job(folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            eprintln!("{} {error}{}", clock::now(), cause.unwrap_or_default());
+            eprintln!("{} {}", clock::now(), with_cause(&error));
             ExitCode::FAILURE
         }
     }
@@ -130,8 +130,7 @@ fn run_job(folder: &Path) -> Result<(), KeeperError> {
 
 fn invalid_spec_receipt(folder: &JobFolder, error: &FileError) -> Receipt {
     let job = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (now, cause) = (clock::now(), &error.source);
-    Receipt::new(&job, now, EndCause::NotStarted { detail: format!("{error}: {cause}") })
+    Receipt::new(&job, clock::now(), EndCause::NotStarted { detail: with_cause(error) })
 }
 
 fn setup_error(action: &'static str, source: io::Error) -> KeeperError {

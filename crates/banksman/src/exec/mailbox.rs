@@ -14,7 +14,7 @@ mod past;
 mod place;
 mod signals;
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -176,11 +176,10 @@ fn is_empty_folder(folder: &Path) -> io::Result<bool> {
 }
 
 fn make(folder: &Path) -> Result<(), FileError> {
-    match DirBuilder::new().create(folder) {
-        Ok(()) => Ok(()),
+    match fs::create_dir(folder) {
         // Another process was faster. A dangling link gives this error too; the next check finds
         // it.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(fault("create", folder, source)),
+        made => made.at("create", folder),
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use banksman_core::receipt::{EndCause, PrepareFault};
 
-use super::files::AtPath;
+use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
 use super::process::{Program, ProgramOutput, RunError, Runner};
@@ -56,8 +56,7 @@ pub struct PreparedWorktree {
 /// Banksman itself failed to prepare or to look at the work; the agent is not at fault.
 impl From<RunError> for EndCause {
     fn from(error: RunError) -> Self {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        environment(format!("{error}{}", cause.unwrap_or_default()))
+        environment(with_cause(&error))
     }
 }
 

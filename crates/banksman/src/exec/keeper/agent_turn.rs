@@ -12,6 +12,7 @@ use rustix::process::Pid;
 use super::super::agent::{
     self, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
 };
+use super::super::files::with_cause;
 use super::super::job::RunLimits;
 use super::super::process::Program;
 use super::super::process::child::{Child, Side};
@@ -104,10 +105,8 @@ impl Keeper {
     fn launch(&self, launch: &Launch, turn: &AgentTurn<'_>) -> Result<Child, String> {
         let fill_folder = |text: &String| self.fill_folder(text);
         for (name, text) in &launch.files {
-            self.folder.write_file(name, &fill_folder(text)).map_err(|error| {
-                let cause = &error.source;
-                format!("{error}: {cause}")
-            })?;
+            let written = self.folder.write_file(name, &fill_folder(text));
+            written.map_err(|error| with_cause(&error))?;
         }
         let mut env = Environment::passed(&turn.setup.pass);
         env.extend(self.spec.env.clone());

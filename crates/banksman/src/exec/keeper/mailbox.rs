@@ -49,7 +49,7 @@ pub(super) fn read_signal(root: &Path, path: &str) -> SignalState {
             Some(signal) => SignalState::Complete { text, signal },
             None => SignalState::Incomplete,
         },
-        Err(error) => SignalState::Unusable(format!("{error}: {}", error.source)),
+        Err(error) => SignalState::Unusable(files::with_cause(&error)),
     }
 }
 

@@ -4,13 +4,13 @@
 //! from the beginning of a longer one and from words in a truncated line.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 
 use banksman_core::text::start_of;
 use banksman_core::time::Instant;
 
 use super::{AUDIT, Mailbox, MailboxError, disk, file_name, place};
-use crate::exec::files::AtPath;
+use crate::exec::files::{AtPath, read_end};
 
 /// A line is for reading; longer content has a file of its own.
 const TEXT_BYTES: usize = 800;
@@ -62,7 +62,7 @@ struct Added {
 
 fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
     let length = log.metadata()?.len();
-    let tail = tail(log, length)?;
+    let tail = read_end(log, TAIL_BYTES)?;
     let tail = String::from_utf8_lossy(&tail);
     let is_torn = !tail.is_empty() && !tail.ends_with('\n');
     let marker = format!(" [{mark}]");
@@ -78,13 +78,6 @@ fn add(log: &mut File, line: &str, mark: &str) -> io::Result<Added> {
         return Err(ErrorKind::StorageFull.into());
     }
     Ok(Added { is_new, is_first: length == 0 })
-}
-
-fn tail(log: &mut File, length: u64) -> io::Result<Vec<u8>> {
-    log.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut bytes = Vec::new();
-    log.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// The text on one line, without control characters and bidirectional overrides.

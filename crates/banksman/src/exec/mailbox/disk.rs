@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::place::parent;
 pub(in crate::exec) use crate::exec::files::sync_folder;
-use crate::exec::files::{AtPath, FileError, fault, is_missing, remove_if_exists};
+use crate::exec::files::{AtPath, FileError, if_reachable, remove_if_exists};
 
 pub(in crate::exec) const DRAFT_ENDING: &str = ".banksman-draft";
 
@@ -28,18 +28,16 @@ pub(in crate::exec) enum FileState {
 
 /// Reads the beginning of a plain file. It follows no link and waits for no pipe.
 pub(in crate::exec) fn read(path: &Path, at_most: usize) -> Result<FileState, FileError> {
-    let meta = match fs::symlink_metadata(path) {
-        Ok(meta) => meta,
-        Err(error) if is_missing(&error) => return Ok(FileState::Missing),
-        Err(source) => return Err(fault("inspect", path, source)),
+    let Some(meta) = if_reachable(fs::symlink_metadata(path)).at("inspect", path)? else {
+        return Ok(FileState::Missing);
     };
     if !meta.is_file() {
         let kind = if meta.is_symlink() { "a link" } else { "not a plain file" };
         return Ok(FileState::Unusable(meta, format!("it is {kind}")));
     }
-    let file = match open(OpenOptions::new().read(true), path) {
-        Ok(file) => file,
-        Err(error) if is_missing(&error) => return Ok(FileState::Missing),
+    let file = match if_reachable(open(OpenOptions::new().read(true), path)) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(FileState::Missing),
         Err(error) => {
             return Ok(FileState::Unusable(meta, format!("it cannot be opened: {error}")));
         }

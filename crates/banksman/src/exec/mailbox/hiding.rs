@@ -1,9 +1,10 @@
 //! Hides the mailbox from git through `info/exclude`, because `.gitignore` files belong to people.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
+use super::super::files::if_exists;
 use super::super::git::MAILBOX;
 
 /// In the repository's git folder, for all its worktrees, and never committed.
@@ -16,12 +17,9 @@ const EXCLUDE_BYTES: u64 = 1024 * 1024;
 pub(in crate::exec) fn hide_from_git(common: &Path) -> io::Result<()> {
     let path = common.join(EXCLUDE);
     let mut known = String::new();
-    match File::open(&path) {
-        Ok(file) => drop(file.take(EXCLUDE_BYTES).read_to_string(&mut known)?),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(common.join("info"))?;
-        }
-        Err(error) => return Err(error),
+    match if_exists(File::open(&path))? {
+        Some(file) => drop(file.take(EXCLUDE_BYTES).read_to_string(&mut known)?),
+        None => fs::create_dir_all(common.join("info"))?,
     }
     let lines = MAILBOX.map(|folder| format!("/{folder}/"));
     let missing: Vec<&String> =

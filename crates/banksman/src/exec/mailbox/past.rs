@@ -13,7 +13,7 @@ use super::{
     FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, SIGNALS, TAKEN,
 };
 use super::{disk, file_name, place};
-use crate::exec::files::{self, AtPath, fault};
+use crate::exec::files::{self, AtPath};
 
 /// The most attempts whose number is part of a folder's name.
 const NUMBERED_FOLDERS: u32 = 100;
@@ -83,14 +83,13 @@ impl Mailbox {
         let wanted = format!("{past}/{}", inside.unwrap_or(&path));
         for number in 1..=MAX_SAME_NAME {
             let to = place::created(&self.root, &numbered(&wanted, number))?;
-            match disk::move_to_free(&from, &to) {
-                Ok(true) => {
+            match files::if_reachable(disk::move_to_free(&from, &to)).at("archive", &from)? {
+                Some(true) => {
                     disk::sync_folder(place::parent(&to))?;
                     return Ok(1);
                 }
-                Ok(false) => {}
-                Err(error) if files::is_missing(&error) => return Ok(0),
-                Err(source) => return Err(fault("archive", &from, source).into()),
+                Some(false) => {}
+                None => return Ok(0),
             }
         }
         Err(MailboxError::TooManyFiles(wanted))

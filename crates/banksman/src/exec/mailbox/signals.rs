@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use super::disk::{self, FileState};
 use super::names::{file_name, short_hash, split_extension};
 use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
-use crate::exec::files::{AtPath, changed_at, fault, is_missing, remove_if_exists};
+use crate::exec::files::{AtPath, changed_at, if_reachable, remove_if_exists};
 
 /// Nobody takes longer to write a file.
 const WRITE_TIMEOUT: Span = Span(10 * 60_000);
@@ -284,11 +284,10 @@ fn move_unchanged(
     expected: &Fingerprint,
     moved: SignalResult,
 ) -> Result<Option<SignalResult>, MailboxError> {
-    match disk::move_to_free(from, to) {
-        Ok(true) => {}
-        Ok(false) => return Ok(None),
-        Err(error) if is_missing(&error) => return Ok(Some(SignalResult::Gone)),
-        Err(source) => return Err(fault("take", from, source).into()),
+    match if_reachable(disk::move_to_free(from, to)).at("take", from)? {
+        Some(true) => {}
+        Some(false) => return Ok(None),
+        None => return Ok(Some(SignalResult::Gone)),
     }
     // Somebody may have written a new file between the check and the move, which nobody has read.
     // Put it back, unless there is a still newer one.

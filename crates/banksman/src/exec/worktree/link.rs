@@ -6,7 +6,7 @@
 //! worktree.
 
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::exec::files;
@@ -45,10 +45,9 @@ pub(in crate::exec) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
         Ok(_) => dot_git,
         Err(_) => repo.to_owned(),
     };
-    let common = match read_small(&inner.join("commondir")) {
-        Ok(target) => inner.join(target.trim_end()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => inner,
-        Err(error) => return Err(error),
+    let common = match files::if_exists(read_small(&inner.join("commondir")))? {
+        Some(target) => inner.join(target.trim_end()),
+        None => inner,
     };
     let common = common.canonicalize()?;
     if common.join("HEAD").symlink_metadata().is_err() {
@@ -59,10 +58,8 @@ pub(in crate::exec) fn common_folder(repo: &Path) -> io::Result<PathBuf> {
 }
 
 pub(super) fn inspect(common: &Path, worktree: &Path) -> io::Result<WorktreeState> {
-    let found = match fs::symlink_metadata(worktree) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(WorktreeState::Free),
-        Err(error) => return Err(error),
+    let Some(found) = files::if_exists(fs::symlink_metadata(worktree))? else {
+        return Ok(WorktreeState::Free);
     };
     if !found.is_dir() {
         return Ok(WorktreeState::Foreign("it is not a folder".to_owned()));
@@ -162,10 +159,7 @@ pub(super) fn link_folder_at(worktree: &Path, record: &Path, future: &Path) -> i
 /// none without a reflog.
 pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     let mut log = fs::File::open(record.join("logs/HEAD")).ok()?;
-    let length = log.metadata().ok()?.len();
-    log.seek(SeekFrom::Start(length.saturating_sub(FILE_BYTES))).ok()?;
-    let mut bytes = Vec::new();
-    log.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = files::read_end(&mut log, FILE_BYTES).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let mut fields = text.lines().next_back()?.split(' ');
     let (old, new) = (fields.next()?, fields.next()?);
