@@ -29,11 +29,6 @@ pub(super) enum LeaseState {
     Lost,
 }
 
-struct RenewalProcess {
-    child: Child,
-    tails: OutputTails,
-}
-
 pub(super) struct LeaseRenewal {
     command: Vec<String>,
     key: String,
@@ -50,7 +45,8 @@ pub(super) struct LeaseRenewal {
     next: Moment,
     tried_at: Moment,
     is_unconfirmed: bool,
-    renewal: Option<RenewalProcess>,
+    /// The renewing child and its output.
+    renewal: Option<(Child, OutputTails)>,
     pub(super) state: LeaseState,
 }
 
@@ -90,11 +86,11 @@ impl LeaseRenewal {
 
     /// The renewing child, which does not belong to the job.
     pub(super) fn child(&mut self) -> Option<&mut Child> {
-        self.renewal.as_mut().map(|renewal| &mut renewal.child)
+        self.renewal.as_mut().map(|(child, _)| child)
     }
 
     pub(super) fn readable(&self) -> Option<&Child> {
-        self.renewal.as_ref().map(|renewal| &renewal.child)
+        self.renewal.as_ref().map(|(child, _)| child)
     }
 
     /// When the lease needs attention next.
@@ -124,10 +120,10 @@ impl LeaseRenewal {
 
     /// Ends the renewing child when the job is over.
     pub(super) fn stop_renewal(&mut self) {
-        if let Some(renewal) = self.renewal.take().filter(|renewal| renewal.child.exit.is_none()) {
+        if let Some((child, _)) = self.renewal.take().filter(|(child, _)| child.exit.is_none()) {
             // The child is not reaped yet, so the pid is still its own; it leads a group with
             // everything it started.
-            log_error(renewal.child.signal_group(Signal::KILL), "kill a lease renewal");
+            log_error(child.signal_group(Signal::KILL), "kill a lease renewal");
         }
     }
 
@@ -135,16 +131,13 @@ impl LeaseRenewal {
         self.tried_at = now;
         let more: &[&str] = if progressed { &["--progressed"] } else { &[] };
         match Child::start_own(&self.command, more, (EnvVars::KEEPER_KEY, &self.key)) {
-            Ok(child) => {
-                self.renewal =
-                    Some(RenewalProcess { child, tails: OutputTails::new(ANSWER_BYTES) });
-            }
+            Ok(child) => self.renewal = Some((child, OutputTails::new(ANSWER_BYTES))),
             Err(error) => self.failed(now, &format!("the command did not start: {error}")),
         }
     }
 
     fn collect_answer(&mut self, now: Moment) {
-        let Some(RenewalProcess { child, tails }) = &mut self.renewal else { return };
+        let Some((child, tails)) = &mut self.renewal else { return };
         child.read(&mut [0; 1024], 4, &mut |side, bytes| tails.push(side, bytes));
         let Some(exit) = child.exit else {
             if now >= self.tried_at + self.ttl / 3 {
@@ -153,7 +146,7 @@ impl LeaseRenewal {
             }
             return;
         };
-        if let Some(RenewalProcess { tails, .. }) = self.renewal.take() {
+        if let Some((_, tails)) = self.renewal.take() {
             let took = now.saturating_duration_since(self.tried_at);
             self.handle_answer(&tails.into_output(exit, false, took), now);
         }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The current file holds half of the bound and the previous one the other half.
 pub(super) struct Log {
@@ -51,8 +51,8 @@ impl Log {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let (file, length) = open(&self.path)?;
-                self.written = length.min(self.half);
+                let file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+                self.written = file.metadata()?.len().min(self.half);
                 self.file.insert(file)
             }
         };
@@ -74,14 +74,10 @@ impl Log {
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
-    let length = file.metadata()?.len();
-    Ok((file, length))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn kept(path: &Path) -> (String, String) {

@@ -12,6 +12,7 @@ use banksman_core::receipt::{
     EndCause, Evidence, FaultKind, MergeReport, PrepareFault, Receipt, StreamSummary, Terminal,
     Usage,
 };
+use banksman_core::text::start_of;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
@@ -398,15 +399,13 @@ fn evaluator_input(receipt: &Receipt) -> String {
         evidence.checks.iter_mut().for_each(|check| end(&mut check.tail));
     }
     let question = short.evidence.as_mut().and_then(|evidence| evidence.criterion.take());
-    let question = question.map(|mut criterion| {
-        criterion.truncate(criterion.floor_char_boundary(EVALUATOR_TEXT_BYTES));
-        format!("Is this met?\n\n{}\n\n", fence(&criterion))
+    let question = question.map(|criterion| {
+        format!("Is this met?\n\n{}\n\n", fence(start_of(&criterion, EVALUATOR_TEXT_BYTES)))
     });
     let question = question.unwrap_or_default();
-    let mut receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
+    let receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
     let room = EVALUATOR_BYTES - MARKS_BYTES - question.len();
-    receipt.truncate(receipt.floor_char_boundary(room));
-    format!("{question}{}", fence(&receipt))
+    format!("{question}{}", fence(start_of(&receipt, room)))
 }
 
 /// Refuses to start an agent for an answer that cannot be checked.

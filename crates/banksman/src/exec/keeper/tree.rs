@@ -45,9 +45,8 @@ pub(super) fn descendants(exempt: Option<Pid>) -> Vec<Process> {
 
 /// All living descendants of `root`, except `exempt` and its descendants.
 fn descendants_of(root: Pid, exempt: Option<Pid>) -> Vec<Process> {
-    let all = all();
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
-    for process in all {
+    for process in all() {
         children.entry(process.parent).or_default().push(process);
     }
     let mut found = Vec::new();

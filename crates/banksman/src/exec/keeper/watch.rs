@@ -84,7 +84,6 @@ struct ChildExit {
     reason: Option<EndCause>,
     /// The processes that got SIGTERM.
     terminated: BTreeSet<(i32, u64)>,
-    left_over: BTreeSet<i32>,
 }
 
 impl ChildExit {
@@ -136,7 +135,6 @@ impl Keeper {
             self.wait(until, Some(&child));
         }
         let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
-        self.count_left_over(child_exit.left_over.len());
         ChildOutcome { exit, ended: child_exit.reason }
     }
 
@@ -195,7 +193,7 @@ impl Keeper {
             return Phase::Over;
         }
         let job_processes = self.job_processes();
-        child_exit.left_over.extend(job_processes.iter().map(|process| process.pid.as_raw_pid()));
+        self.count_left_over(job_processes.len());
         if job_processes.is_empty() {
             return finish_output(child, now);
         }
