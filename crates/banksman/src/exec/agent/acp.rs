@@ -354,14 +354,9 @@ fn codex_names(provider_error: &mut ProviderError, info: &Value) {
 
 /// A session that cannot be loaded is a session fault, unless the refusal names another reason.
 fn refusal(request: RequestKind, provider_error: &ProviderError) -> Option<Fault> {
-    let named = provider_error.fault();
-    match request {
-        RequestKind::ResumeSession => named.or_else(|| {
-            let detail = one_line(&provider_error.message);
-            Some(Fault { kind: FaultKind::Session, detail, structured: true })
-        }),
-        RequestKind::Initialize | RequestKind::NewSession | RequestKind::Prompt => named,
-    }
+    let unnamed = || text::named_fault(FaultKind::Session, &provider_error.message);
+    let resumes = request == RequestKind::ResumeSession;
+    provider_error.fault().or_else(|| resumes.then(unnamed))
 }
 
 /// The fault that a stop reason implies.
@@ -372,5 +367,5 @@ fn stop(reason: &str) -> Option<Fault> {
         "refusal" => (FaultKind::Permission, "the model refused"),
         _ => return None,
     };
-    Some(Fault { kind, detail: detail.to_owned(), structured: true })
+    Some(text::named_fault(kind, detail))
 }

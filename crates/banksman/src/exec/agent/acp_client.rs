@@ -218,7 +218,10 @@ impl Client<'_> {
             } else if message["id"] == id {
                 return match &message["error"] {
                     Value::Null => Ok(message["result"].clone()),
-                    error => Err(refused(method, error)),
+                    error => {
+                        let message = text::one_line(text_of(error, "message"));
+                        Err(ClientError::Refused { method, message })
+                    }
                 };
             }
         }
@@ -257,10 +260,6 @@ impl Client<'_> {
             .and_then(|()| self.log.flush())
             .map_err(failed("write to standard output"))
     }
-}
-
-fn refused(method: &'static str, error: &Value) -> ClientError {
-    ClientError::Refused { method, message: text::one_line(text_of(error, "message")) }
 }
 
 fn server(mcp: &McpServer) -> Value {

@@ -335,7 +335,7 @@ fn withheld(event: &Value) -> Option<Fault> {
     } else {
         return None;
     };
-    Some(Fault { kind: FaultKind::Permission, detail: one_line(&detail), structured: true })
+    Some(text::named_fault(FaultKind::Permission, &detail))
 }
 
 /// All tokens that went into the model, cached or not, as the other agents count them.

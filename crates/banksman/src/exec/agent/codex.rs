@@ -142,10 +142,9 @@ impl Stream {
         summary.terminal = Some(Terminal::Success);
         summary.fault = None;
         self.pending = None;
-        summary.input_tokens =
-            text::increase(count_of(usage, "input_tokens"), self.before.input_tokens);
-        summary.output_tokens =
-            text::increase(count_of(usage, "output_tokens"), self.before.output_tokens);
+        let since = |before, key: &str| text::increase(count_of(usage, key), before);
+        summary.input_tokens = since(self.before.input_tokens, "input_tokens");
+        summary.output_tokens = since(self.before.output_tokens, "output_tokens");
         events.push(AgentEvent::Spent(AgentUsage::of(summary)));
         events.push(AgentEvent::Ended { ok: true, text: one_line(&summary.text) });
     }

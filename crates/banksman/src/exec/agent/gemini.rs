@@ -157,11 +157,7 @@ impl StreamReader for Stream {
         let fault = if terminal == Some(Terminal::Success) {
             // The agent continued after the refusal and reports success, but the last tool that it
             // asked for never ran.
-            self.denied.map(|detail| Fault {
-                kind: FaultKind::Permission,
-                detail,
-                structured: true,
-            })
+            self.denied.map(|detail| text::named_fault(FaultKind::Permission, &detail))
         } else {
             exit_code_fault(exit, &self.stderr.text())
                 .or_else(|| provider_error.fault())
@@ -273,7 +269,7 @@ fn exit_code_fault(exit: ProcessExit, stderr: &str) -> Option<Fault> {
         55 => (FaultKind::Setup, "the folder is not trusted"),
         _ => return None,
     };
-    Some(Fault { kind, detail: detail.to_owned(), structured: true })
+    Some(text::named_fault(kind, detail))
 }
 
 /// The status behind an exit code, which is the status modulo 256. Small codes are Gemini CLI's

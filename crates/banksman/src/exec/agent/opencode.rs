@@ -214,11 +214,10 @@ impl Stream {
         if let Some(fault) = self.pending.as_ref().and_then(ProviderError::fault) {
             return Some(fault);
         }
-        let structured =
-            |kind, detail: &str| Some(Fault { kind, detail: detail.to_owned(), structured: true });
+        let structured = |kind, detail: &str| Some(text::named_fault(kind, detail));
         match (exit.code, self.reason.as_deref()) {
             (Some(0), Some("tool-calls")) => {
-                self.denied.as_deref().and_then(|denied| structured(FaultKind::Permission, denied))
+                structured(FaultKind::Permission, self.denied.as_deref()?)
             }
             (Some(0), Some("length")) => {
                 structured(FaultKind::Budget, "the model reached its output limit")

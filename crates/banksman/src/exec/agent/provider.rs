@@ -58,22 +58,20 @@ impl ProviderError {
     /// limits are a fallback.
     pub(super) fn headers(&mut self, headers: &Value) {
         let Some(headers) = headers.as_object() else { return };
-        let all = || {
-            let text =
-                |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            headers.iter().map(move |(name, value)| (name.to_ascii_lowercase(), text(value)))
-        };
-        for (name, value) in all() {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let all = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), text(value)));
+        let all: Vec<(String, String)> = all.collect();
+        for (name, value) in &all {
             match name.as_str() {
-                "retry-after" => self.retry_after(&value),
+                "retry-after" => self.retry_after(value),
                 "retry-after-ms" => self.wait(value.trim().parse().unwrap_or(-1)),
                 _ => {}
             }
         }
         if self.wait_ms.is_none() && self.at.is_none() {
-            let windows = all().filter(|(name, _)| name.starts_with("x-ratelimit-reset"));
+            let windows = all.iter().filter(|(name, _)| name.starts_with("x-ratelimit-reset"));
             for (_, value) in windows {
-                self.wait(millis_of(&value).unwrap_or(-1));
+                self.wait(millis_of(value).unwrap_or(-1));
             }
         }
     }

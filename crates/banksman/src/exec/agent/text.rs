@@ -103,6 +103,11 @@ pub(super) fn tool_detail(input: &Value) -> String {
     )
 }
 
+/// A fault that a status, a name or an exit code shows.
+pub(super) fn named_fault(kind: FaultKind, detail: &str) -> Fault {
+    Fault { kind, detail: one_line(detail), structured: true }
+}
+
 /// The last lines of standard error.
 #[derive(Debug, Default)]
 pub(super) struct StderrTail {
@@ -130,18 +135,13 @@ impl StderrTail {
     /// setup.
     pub(super) fn fault(&self, had_events: bool, exit: ProcessExit) -> Option<Fault> {
         let last = self.lines.back()?;
-        let is_own_failure = exit.code.is_some_and(|code| code != 0 && !is_signal(code));
-        if !is_own_failure {
+        // The codes above 128 are a shell's notation for signals that end programs from outside.
+        if matches!(exit.code, None | Some(0 | 129 | 130 | 131 | 137 | 143)) {
             return None;
         }
         let kind = fault_in(&self.text()).or_else(|| (!had_events).then_some(FaultKind::Setup))?;
         Some(Fault { kind, detail: last.clone(), structured: false })
     }
-}
-
-/// Whether an exit code is a shell's notation for a signal that ends programs from outside.
-fn is_signal(code: i32) -> bool {
-    matches!(code, 129 | 130 | 131 | 137 | 143)
 }
 
 /// The fault that a provider's HTTP status means. 400 is ambiguous: the account may be empty or the
@@ -245,15 +245,12 @@ pub(super) fn fault_in(text: &str) -> Option<FaultKind> {
     let text = normalized(text);
     let named = status_in(&text).and_then(kind_of_status);
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    // `Session ID … is already in use`: the next run needs a new session.
+    let is_in_use = text.contains("session id") && text.contains("already in use");
     named
         .or_else(|| WORDS.iter().find(|(_, words)| has(words)).map(|(kind, _)| *kind))
-        .or_else(|| is_session_in_use(&text).then_some(FaultKind::Session))
+        .or_else(|| is_in_use.then_some(FaultKind::Session))
         .or_else(|| quota::fault_in(&text))
-}
-
-/// `Session ID … is already in use`: the next run needs a new session.
-fn is_session_in_use(text: &str) -> bool {
-    text.contains("session id") && text.contains("already in use")
 }
 
 /// Whether a text says that the provider stopped sending in the middle of an answer.

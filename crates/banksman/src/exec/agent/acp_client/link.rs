@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -77,10 +77,7 @@ impl AgentProcess {
 
     fn set_nonblocking(&self) -> io::Result<()> {
         let fds = [self.input.as_ref().map(AsFd::as_fd), self.output.as_ref().map(AsFd::as_fd)];
-        for fd in fds.into_iter().flatten() {
-            rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK)?;
-        }
-        Ok(())
+        Ok(fds.into_iter().flatten().try_for_each(|fd| ioctl_fionbio(fd, true))?)
     }
 
     /// Queues a line; [`Self::receive`] sends it.
@@ -91,7 +88,6 @@ impl AgentProcess {
 
     /// Waits for the agent's next line and sends queued lines meanwhile.
     pub(super) fn receive(&mut self) -> Result<Received, ClientError> {
-        const OPERATION: &str = "communicate with the agent";
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Received::Line(line));
@@ -102,15 +98,8 @@ impl AgentProcess {
             if self.output.is_none() {
                 return Ok(self.take_rest());
             }
-            let ready = self.wait(None).map_err(failed(OPERATION))?;
-            if ready.interrupted {
+            if self.wait().map_err(failed("communicate with the agent"))? {
                 return Ok(Received::Interrupted);
-            }
-            if ready.input {
-                self.write().map_err(failed(OPERATION))?;
-            }
-            if ready.output {
-                self.read().map_err(failed(OPERATION))?;
             }
         }
     }
@@ -137,7 +126,8 @@ impl AgentProcess {
         )
     }
 
-    fn wait(&self, timeout: Option<&Timespec>) -> io::Result<Ready> {
+    /// Waits until there is something to do and does it. Returns whether a signal arrived.
+    fn wait(&mut self) -> io::Result<bool> {
         // An agent that sends requests without reading the answers must wait until it reads them.
         let may_read = self.outgoing.len() <= MESSAGE_BYTES;
         let output = self.output.as_ref().filter(|_| may_read);
@@ -145,14 +135,21 @@ impl AgentProcess {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(output.map(|output| PollFd::new(output, PollFlags::IN)));
         fds.extend(input.map(|input| PollFd::new(input, PollFlags::OUT)));
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        let interrupted = ready.next().unwrap_or_default();
-        let output_ready = output.is_some() && ready.next().unwrap_or_default();
-        Ok(Ready { interrupted, output: output_ready, input: ready.next().unwrap_or_default() })
+        let was_interrupted = ready.next().unwrap_or_default();
+        let has_output = output.is_some() && ready.next().unwrap_or_default();
+        let takes_input = ready.next().unwrap_or_default();
+        if takes_input && !was_interrupted {
+            self.write()?;
+        }
+        if has_output && !was_interrupted {
+            self.read()?;
+        }
+        Ok(was_interrupted)
     }
 
     fn read(&mut self) -> io::Result<()> {
@@ -213,12 +210,6 @@ impl AgentProcess {
         }
         false
     }
-}
-
-struct Ready {
-    interrupted: bool,
-    output: bool,
-    input: bool,
 }
 
 fn is_retryable(error: &io::Error) -> bool {
