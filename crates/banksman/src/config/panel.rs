@@ -35,17 +35,13 @@ pub struct Panels {
 impl Panels {
     /// The reviewer of this name, whether it is configured or not.
     pub fn called(&self, name: &str) -> Reviewer {
-        let set = self.named.iter().chain(&self.reviewers).find(|one| one.name == name).cloned();
-        let special = || {
-            let mut all = self.specialists.iter().map(|specialist| &specialist.reviewer);
-            all.find(|one| one.name == name).cloned()
-        };
-        let unknown = || Reviewer {
+        let specialists = self.specialists.iter().map(|specialist| &specialist.reviewer);
+        let mut known = self.named.iter().chain(&self.reviewers).chain(specialists);
+        known.find(|one| one.name == name).cloned().unwrap_or_else(|| Reviewer {
             name: name.to_owned(),
             brief: built_in_brief(name).unwrap_or(DEFAULT_BRIEF).to_owned(),
             model: None,
-        };
-        set.or_else(special).unwrap_or_else(unknown)
+        })
     }
 }
 

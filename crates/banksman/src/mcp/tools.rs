@@ -20,18 +20,12 @@ use crate::ops::reports::RunFolder;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Tool {
+    /// Claude Code puts only the names of tools into its prompt, unless a tool asks for more.
     #[serde(rename = "_meta")]
-    meta: ToolMeta,
+    meta: BTreeMap<&'static str, bool>,
     description: &'static str,
     input_schema: InputSchema,
     name: &'static str,
-}
-
-/// Claude Code puts only the names of tools into its prompt, unless a tool asks for more.
-#[derive(Serialize)]
-struct ToolMeta {
-    #[serde(rename = "anthropic/alwaysLoad")]
-    always_load: bool,
 }
 
 #[derive(Serialize)]
@@ -47,14 +41,9 @@ struct InputSchema {
 struct Property {
     description: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<ItemSchema>,
+    items: Option<BTreeMap<&'static str, &'static str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_items: Option<usize>,
-    r#type: &'static str,
-}
-
-#[derive(Serialize)]
-struct ItemSchema {
     r#type: &'static str,
 }
 
@@ -63,7 +52,7 @@ fn text_property(description: &'static str) -> Property {
 }
 
 fn texts_property(description: &'static str) -> Property {
-    let items = Some(ItemSchema { r#type: "string" });
+    let items = Some([("type", "string")].into());
     Property { description, items, max_items: Some(REPORT_ITEMS), r#type: "array" }
 }
 
@@ -119,8 +108,8 @@ fn tool<const N: usize>(
 ) -> Tool {
     let properties = properties.into();
     let input_schema = InputSchema { properties, required, r#type: "object" };
-    let (meta, name) = (ToolMeta { always_load: true }, tool.as_str());
-    Tool { meta, description, input_schema, name }
+    let meta = [("anthropic/alwaysLoad", true)].into();
+    Tool { meta, description, input_schema, name: tool.as_str() }
 }
 
 /// The params of a call.

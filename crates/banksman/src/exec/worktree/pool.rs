@@ -64,10 +64,9 @@ impl WorktreeJob<'_> {
                 Ok(()) if self.put_spare(path, record).during("keeping the worktree", path)? => {
                     return Ok(());
                 }
-                Ok(()) => {}
                 Err(RunError::Interrupted) => return Err(RunError::Interrupted),
                 // The trash takes what git cannot clean, such as read-only folders.
-                Err(_) => {}
+                Ok(()) | Err(_) => {}
             }
         }
         self.discard(path)
@@ -94,18 +93,10 @@ impl WorktreeJob<'_> {
         let folder = self.workspace.spare.join(folder);
         fs::create_dir_all(&folder).during("moving away", path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for number in 1..MAX_SAME_NAMES {
-            let to = folder.join(format!("{name}.{number}"));
-            if to.symlink_metadata().is_ok() {
-                continue;
-            }
-            match fs::rename(path, &to) {
-                Ok(()) => return Ok(to),
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(error).during("moving away", path),
-            }
-        }
-        Err(io::Error::other("too many entries have its name")).during("moving away", path)
+        let slots = (1..MAX_SAME_NAMES).map(|number| folder.join(format!("{name}.{number}")));
+        let moved = rename_to_free(path, slots, |_| Ok(()))
+            .and_then(|to| to.ok_or_else(|| io::Error::other("too many entries have its name")));
+        moved.during("moving away", path)
     }
 
     fn pool(&self) -> PathBuf {
@@ -150,20 +141,31 @@ impl WorktreeJob<'_> {
         fs::create_dir_all(&pool)?;
         remove_if_exists(&record.join(SET_UP))?;
         link::mark_spare(record)?;
-        for number in 1..=SPARES {
-            let to = pool.join(number.to_string());
-            if to.symlink_metadata().is_ok() {
-                continue;
-            }
-            link::link_folder_at(path, record, &to)?;
-            match fs::rename(path, &to) {
-                Ok(()) => return Ok(true),
-                // Another process was faster.
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(error),
-            }
+        let slots = (1..=SPARES).map(|number| pool.join(number.to_string()));
+        let link = |to: &Path| link::link_folder_at(path, record, to);
+        if rename_to_free(path, slots, link)?.is_some() {
+            return Ok(true);
         }
         link::link_folder(path, record)?;
         Ok(false)
     }
+}
+
+/// Renames a folder to the first of these paths that is free and returns the path; none if all are
+/// taken. `prepare` is called with each free path before the rename.
+fn rename_to_free(
+    folder: &Path,
+    slots: impl Iterator<Item = PathBuf>,
+    prepare: impl Fn(&Path) -> io::Result<()>,
+) -> io::Result<Option<PathBuf>> {
+    for to in slots.filter(|to| to.symlink_metadata().is_err()) {
+        prepare(&to)?;
+        match fs::rename(folder, &to) {
+            Ok(()) => return Ok(Some(to)),
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
