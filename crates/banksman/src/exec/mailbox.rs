@@ -32,12 +32,12 @@ pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult};
 
 const FOLDER: &str = ".workflow";
 pub const SPECS: &str = ".workflow/specs";
-const SIGNALS: &str = ".workflow/signals";
-const TAKEN: &str = ".workflow/signals/taken";
-const FEEDBACK: &str = ".workflow/retry-context";
-const STEPS: &str = ".workflow/steps";
-const AUDIT: &str = ".workflow/audit";
-const PAST: &str = ".workflow/past";
+pub(super) const SIGNALS: &str = ".workflow/signals";
+pub(super) const TAKEN: &str = ".workflow/signals/taken";
+pub(super) const FEEDBACK: &str = ".workflow/retry-context";
+pub(super) const STEPS: &str = ".workflow/steps";
+pub(super) const AUDIT: &str = ".workflow/audit";
+pub(super) const PAST: &str = ".workflow/past";
 /// In a folder that git ignores. A lock file outlives its holder, a lock does not.
 const LOCK: &str = ".workflow/audit/.lock";
 const IGNORED: &str = "/signals/\n/retry-context/\n/steps/\n/audit/\n/past/\n";

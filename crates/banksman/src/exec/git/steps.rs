@@ -1,17 +1,12 @@
 //! What workflow steps need from git: it keeps the mailbox out of the work and merges branches.
 
 use super::{Git, LONG, SHORT, full_id};
+use crate::exec::mailbox::{AUDIT, FEEDBACK, PAST, SIGNALS, STEPS};
 use crate::exec::process::{ProgramOutput, RunError};
 
 /// The mailbox folders, through which the steps of a workflow communicate. No file in them is part
 /// of the work.
-pub const MAILBOX: [&str; 5] = [
-    ".workflow/signals",
-    ".workflow/retry-context",
-    ".workflow/audit",
-    ".workflow/steps",
-    ".workflow/past",
-];
+pub const MAILBOX: [&str; 5] = [SIGNALS, FEEDBACK, AUDIT, STEPS, PAST];
 
 /// Pathspecs for everything else. `git add` rejects them if the repository ignores one of the
 /// folders.

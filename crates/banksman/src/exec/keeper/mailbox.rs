@@ -12,7 +12,7 @@ use banksman_core::limits::SIGNAL_BYTES;
 
 use crate::exec::files::{self, FoundFile, remove_if_exists};
 use crate::exec::git::MAILBOX;
-use crate::exec::mailbox::{StepSignal, disk};
+use crate::exec::mailbox::{StepSignal, TAKEN, disk};
 
 /// How much of the sentences is kept.
 const NOTE_BYTES: usize = 2 * 1024;
@@ -70,7 +70,7 @@ pub(super) fn remove_signal(root: &Path, path: &str) -> io::Result<()> {
 
 /// Keeps a copy of a signal that a job has read, for people who want to look it up later.
 pub(super) fn keep_copy(mailbox: &Path, path: &str, job: &str, text: &[u8]) -> io::Result<()> {
-    let folder = mailbox.join(MAILBOX[0]).join("taken");
+    let folder = mailbox.join(TAKEN);
     fs::create_dir_all(&folder)?;
     let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     files::replace(&folder.join(format!("{name}.{job}.json")), text)
