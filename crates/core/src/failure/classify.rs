@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::step::{self, CriterionResult};
+use super::step::{self, CriterionResult, Unmet};
 use super::work::{self, ended};
 use super::{
     Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, has_any,
@@ -189,14 +189,10 @@ impl<'a> RunFacts<'a> {
         if let Some(request) = &evidence.request {
             return Some(Finding::failure(Outcome::NeedsPerson, FailureClass::Policy, request));
         }
-        let failed = work::failed_check(evidence)?;
-        let outcome = if failed.class == FailureClass::Env {
-            Outcome::Transient
-        } else {
-            Outcome::VerifyFailed
-        };
-        let finding = Finding::failure(outcome, failed.class, failed.detail);
-        Some(Finding { basis: Some(failed.basis), ..finding })
+        let (class, failed) = work::failed_check(evidence)?;
+        let is_ours = class == FailureClass::Env;
+        let outcome = if is_ours { Outcome::Transient } else { Outcome::VerifyFailed };
+        Some(unmet_finding(outcome, class, failed))
     }
 
     /// A run that ended well may still report its own failure with its signal.
@@ -408,9 +404,12 @@ impl<'a> RunFacts<'a> {
 }
 
 /// The run claims success but does not meet a requirement.
-fn unmet_requirement(unmet: step::Unmet) -> Finding {
-    let finding = Finding::failure(Outcome::VerifyFailed, FailureClass::Model, unmet.detail);
-    Finding { basis: Some(unmet.basis), ..finding }
+fn unmet_requirement(unmet: Unmet) -> Finding {
+    unmet_finding(Outcome::VerifyFailed, FailureClass::Model, unmet)
+}
+
+fn unmet_finding(outcome: Outcome, class: FailureClass, unmet: Unmet) -> Finding {
+    Finding { basis: Some(unmet.basis), ..Finding::failure(outcome, class, unmet.detail) }
 }
 
 fn fault_finding(fault: &Fault) -> Finding {

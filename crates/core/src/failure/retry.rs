@@ -130,9 +130,16 @@ pub fn next(
             retries => format!("all {retries} retries for {class} are used up"),
         });
     }
-    let at = now.plus(delay(rule, classification, attempts, key, now));
+    // A reset time that the provider named. After a failed retry the time was wrong, so the delay
+    // grows anyway.
+    let named = classification.resets_at.filter(|at| *at <= now.plus(LONGEST_WAIT));
+    let delay = match named {
+        Some(at) if attempts == 0 => at.since(now),
+        Some(at) => at.since(now).max(rule.backoff.base_delay(attempts)),
+        None => rule.backoff.jittered_delay(key, attempts),
+    };
     RetryDecision::Retry {
-        at,
+        at: now.plus(delay),
         fresh_session: matches!(class, FailureClass::Session | FailureClass::ModelLoop),
     }
 }
@@ -151,23 +158,6 @@ fn repeat_count(past: &[PastFailure], signature: Option<&str>) -> u32 {
     let own = past.iter().rev().filter(|run| run.class.is_none_or(FailureClass::is_task_failure));
     let same = own.take_while(|run| run.signature.as_deref() == Some(signature)).count();
     u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
-}
-
-/// The delay until a reset time that the provider named. After a failed retry the time was wrong,
-/// so the delay grows anyway.
-fn delay(
-    rule: &RetryRule,
-    classification: &Classification,
-    attempts: u32,
-    key: &str,
-    now: Instant,
-) -> Span {
-    let named = classification.resets_at.filter(|at| *at <= now.plus(LONGEST_WAIT));
-    match named {
-        Some(at) if attempts == 0 => at.since(now),
-        Some(at) => at.since(now).max(rule.backoff.base_delay(attempts)),
-        None => rule.backoff.jittered_delay(key, attempts),
-    }
 }
 
 #[cfg(test)]

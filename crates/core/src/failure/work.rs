@@ -1,5 +1,6 @@
 //! Reads the evidence: how well the work is verified, and what contradicts it.
 
+use super::step::Unmet;
 use super::{FailureClass, ProofLevel, end_of, has_any, last_lines};
 use crate::limits;
 use crate::receipt::{CheckResult, Evidence, ProcessExit};
@@ -52,20 +53,13 @@ pub(super) fn list(paths: &[String]) -> String {
 }
 
 /// A check that failed on the head.
-pub(super) struct FailedCheck {
-    pub(super) class: FailureClass,
-    pub(super) detail: String,
-    /// What equal failures have in common.
-    pub(super) basis: String,
-}
-
-pub(super) fn failed_check(evidence: &Evidence) -> Option<FailedCheck> {
+pub(super) fn failed_check(evidence: &Evidence) -> Option<(FailureClass, Unmet)> {
     let check =
         evidence.checks.iter().find(|check| !check.passed() && ran_on_head(evidence, check))?;
     let command = start_of(&check.command, NAME_BYTES);
     let last = last_lines(tail(check), LAST_LINES).join(" ");
     let basis = format!("{command} {} {last}", ended(check.exit));
-    Some(FailedCheck { class: class_of(check), detail: describe_check(check), basis })
+    Some((class_of(check), Unmet { detail: describe_check(check), basis }))
 }
 
 /// A command with its exit and the end of its output.
