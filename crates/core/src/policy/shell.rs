@@ -115,9 +115,12 @@ impl Script {
         pipeline: &mut Vec<SimpleCommand>,
         depth: usize,
     ) {
-        let built = std::mem::take(builder);
-        let simple = built.simple();
-        let words = simple.words.iter().chain(&simple.into).chain(&built.dropped);
+        let CommandBuilder { mut simple, dropped, here, .. } = std::mem::take(builder);
+        // The words in the head of a `for` loop are values; only the commands inside of them run.
+        if simple.words.first().is_some_and(|word| word.text == "for" && !word.is_quoted) {
+            simple.words.clear();
+        }
+        let words = simple.words.iter().chain(&simple.into).chain(&dropped);
         let inner: Vec<String> = words.flat_map(|word| word.inner.clone()).collect();
         let first_inner = self.pipelines.len();
         for script in &inner {
@@ -136,7 +139,7 @@ impl Script {
             chain.push(wrapped);
         }
         for simple in &chain {
-            self.parse_inner(simple, &built.here, depth);
+            self.parse_inner(simple, &here, depth);
         }
         let runs_what_it_reads =
             chain.iter().find(|simple| SHELLS.contains(&simple.program())).cloned();
@@ -185,8 +188,7 @@ impl Script {
 /// A simple command that is not complete yet.
 #[derive(Default)]
 struct CommandBuilder {
-    words: Vec<Word>,
-    into: Vec<Word>,
+    simple: SimpleCommand,
     /// Input redirections and assignments: only the commands inside of them run.
     dropped: Vec<Word>,
     here: Vec<String>,
@@ -200,29 +202,19 @@ impl CommandBuilder {
             // A number or a dash is a file descriptor, not a file.
             let is_descriptor = word.text == "-" || word.text.parse::<u32>().is_ok();
             if !is_descriptor {
-                self.into.push(word);
+                self.simple.into.push(word);
             }
             return;
         }
         let is_source = std::mem::take(&mut self.next_is_source);
-        let is_no_command = self.words.is_empty() && (is_assignment(&word) || is_reserved(&word));
+        let is_reserved = !word.is_quoted && RESERVED.contains(&word.text.as_str());
+        let is_no_command = self.simple.words.is_empty() && (is_assignment(&word) || is_reserved);
         if is_source || is_no_command {
             self.dropped.push(word);
         } else {
-            self.words.push(word);
+            self.simple.words.push(word);
         }
     }
-
-    fn simple(&self) -> SimpleCommand {
-        // The words in the head of a `for` loop are values; only the commands inside of them run.
-        let is_head = self.words.first().is_some_and(|word| word.text == "for" && !word.is_quoted);
-        let words = if is_head { Vec::new() } else { self.words.clone() };
-        SimpleCommand { words, into: self.into.clone() }
-    }
-}
-
-fn is_reserved(word: &Word) -> bool {
-    !word.is_quoted && RESERVED.contains(&word.text.as_str())
 }
 
 pub(super) fn is_assignment(word: &Word) -> bool {
