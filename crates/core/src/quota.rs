@@ -40,28 +40,28 @@ pub fn pause_after_hit(
     key: &str,
 ) -> QuotaPause {
     let named = resets_at.filter(|at| is_plausible(*at, now));
+    let by_provider = |until: Instant, hits| {
+        let reason = format!("quota hit; the provider resets it at {until}");
+        QuotaPause { until, reason, hits }
+    };
     // Runs that were already under way hit the same quota: they share one pause, which does not
     // grow with their number.
     if let Some(pause) = previous.filter(|pause| pause.until > now) {
         return match named.filter(|until| *until > pause.until) {
-            Some(until) => QuotaPause { until, reason: provider_reason(until), hits: pause.hits },
+            Some(until) => by_provider(until, pause.hits),
             None => pause.clone(),
         };
     }
     let hits_before = previous.map_or(0, |pause| pause.hits);
     let hits = hits_before.saturating_add(1);
     match named {
-        Some(until) => QuotaPause { until, reason: provider_reason(until), hits },
+        Some(until) => by_provider(until, hits),
         None => {
             let until = now.plus(DEFAULT_BACKOFF.jittered_delay(key, hits_before));
             let reason = format!("quota hit without a reset time; pause {hits} in a row");
             QuotaPause { until, reason, hits }
         }
     }
-}
-
-fn provider_reason(until: Instant) -> String {
-    format!("quota hit; the provider resets it at {until}")
 }
 
 /// Whether a reset time is plausible.

@@ -5,7 +5,7 @@
 mod forms;
 mod scan;
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{Date, Time};
 use jiff::tz::{Offset, TimeZone};
 
 use super::is_plausible;
@@ -121,7 +121,8 @@ impl ResetContext<'_> {
     ) -> Option<Instant> {
         let on = |year: i16| {
             let date = Date::new(year, month, day).ok()?;
-            first_instant(zone, date.to_datetime(time))
+            let first = zone.to_ambiguous_zoned(date.to_datetime(time)).compatible().ok()?;
+            Some(Instant(first.timestamp().as_millisecond()))
         };
         if let Some(year) = year {
             return on(year).and_then(|at| self.bounded_date(at));
@@ -237,11 +238,6 @@ fn offset(cursor: &mut Cursor<'_>, written: Digits) -> Option<i32> {
         };
         Some(east * minutes)
     })
-}
-
-fn first_instant(zone: &TimeZone, at: DateTime) -> Option<Instant> {
-    let zoned = zone.to_ambiguous_zoned(at).compatible().ok()?;
-    Some(Instant(zoned.timestamp().as_millisecond()))
 }
 
 /// Skips words and signs between an anchor and its time; returns whether `after` was among them.
