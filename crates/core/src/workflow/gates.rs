@@ -3,7 +3,7 @@
 
 use super::paths::file_name;
 use super::reader::Reader;
-use super::source::{FailSource, GateSource};
+use super::source::{FailSource, GateSource, PassSource};
 use super::{Gate, MAX_RETRIES, RetryRoute};
 use crate::lifecycle::contract::AgentRole;
 use crate::limits;
@@ -23,7 +23,14 @@ pub(super) struct UnresolvedGate {
 pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -> UnresolvedGate {
     let id = format!("{}{suffix}", source.id.value);
     let pass = match &source.on_pass {
-        Some(on_pass) => reader.one_or_many(&on_pass.next_step),
+        Some(PassSource { next_step }) => {
+            let pass = reader.one_or_many(next_step);
+            if pass.is_empty() {
+                let help = "name a step, or `DONE`";
+                reader.report.at(next_step, "the gate leads nowhere", help);
+            }
+            pass
+        }
         None => {
             let message = format!("the gate `{}` has no `on_pass`", source.id.value);
             let help = "add `on_pass: { next_step: … }`, with a step or `DONE`";
@@ -31,10 +38,6 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
             Vec::new()
         }
     };
-    if let (true, Some(on_pass)) = (pass.is_empty(), &source.on_pass) {
-        let help = "name a step, or `DONE`";
-        reader.report.at(&on_pass.next_step, "the gate leads nowhere", help);
-    }
     let (on_fail, targets) = retry_routes(source.on_fail.as_ref(), &source.id, &id, reader);
     let reviewer = &source.reviewer;
     let mut span = |text: &Option<Name>| text.as_ref().and_then(|text| reader.span(text));

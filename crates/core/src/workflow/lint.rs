@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::assignment::in_worktree;
 use super::order::StepOrder;
 use super::{
-    Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Need, Step, Workflow, source,
+    Breaker, Criterion, EscalationLevel, Gate, LaunchMode, MAX_RETRIES, Need, Step, Workflow,
+    source,
 };
 use crate::lifecycle::problem::Problem;
 use crate::limits;
@@ -221,10 +222,8 @@ fn unverified(step: &Step) -> Option<Problem> {
 
 /// A gate that may send back very often without a circuit breaker.
 fn many_retries(flow: &Workflow, gate: &Gate) -> Option<Problem> {
-    let breaker = &flow.breaker;
-    let is_broken =
-        breaker.failures.is_some() || breaker.time.is_some() || breaker.cost_micros.is_some();
-    (gate.max_retries > MANY_RETRIES && !is_broken).then(|| {
+    let is_unlimited = flow.breaker == Breaker::default();
+    (gate.max_retries > MANY_RETRIES && is_unlimited).then(|| {
         let message = format!(
             "the gate `{}` may fail {} times before a person is asked, and no breaker stops it earlier",
             gate.id, gate.max_retries

@@ -48,8 +48,8 @@ pub fn cost(
     }
     let most_asked = |step: &Step| questions(reviewers(step).len(), rounds);
     let rows: Vec<Cost> =
-        flow.steps.iter().map(|step| of_one_run(step, &roles, most_asked(step))).collect();
-    let once = flow.steps.iter().map(|step| of_one_run(step, &roles, 1));
+        flow.steps.iter().map(|step| of_step(step, &roles, 1, most_asked(step))).collect();
+    let once = flow.steps.iter().map(|step| of_step(step, &roles, 1, 1));
     let bounds = RepeatBounds::new(flow);
     let most = |part: fn(&Cost) -> usize| bounds.most(|place| part(&rows[place]));
     let amount = |part: fn(&Cost) -> i64| {
@@ -76,21 +76,20 @@ fn roles_of(step: &Step) -> impl Iterator<Item = &str> {
     iter::once(step.role.as_str()).chain(reviewers(step).iter().map(String::as_str))
 }
 
-/// A run and its reviews, if each reviewer is asked this often.
-fn of_one_run(step: &Step, past: &Past<'_>, questions: usize) -> Cost {
-    let times = iter::once(1).chain(iter::repeat(questions));
+/// So many runs of a step and their reviews, if each reviewer is asked this often.
+fn of_step(step: &Step, past: &Past<'_>, runs: usize, questions: usize) -> Cost {
+    let times = iter::once(runs).chain(iter::repeat(questions));
     let parts = roles_of(step).zip(times).map(|(role, times)| Cost::of(past[role], times));
     parts.fold(Cost::default(), Cost::plus)
 }
 
 fn of_walk(flow: &Workflow, walk: &Simulation, past: &Past<'_>) -> Cost {
-    let parts = flow.steps.iter().flat_map(|step| {
+    let steps = flow.steps.iter().map(|step| {
         let count = walk.steps.get(&step.id).copied().unwrap_or_default();
         let each = count.reviews.checked_div(reviewers(step).len()).unwrap_or_default();
-        let times = iter::once(count.runs).chain(iter::repeat(each));
-        roles_of(step).zip(times).map(|(role, times)| Cost::of(past[role], times))
+        of_step(step, past, count.runs, each)
     });
-    parts.fold(Cost::default(), Cost::plus)
+    steps.fold(Cost::default(), Cost::plus)
 }
 
 impl Cost {
