@@ -19,7 +19,7 @@ use banksman_core::receipt::Evidence;
 use super::files::{AtPath, if_exists};
 use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
-use super::process::{RunError, Runner};
+use super::process::{Result, RunError, Runner};
 use super::worktree::{
     BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, move_branch_to_head,
     restore_branch,
@@ -38,7 +38,7 @@ pub fn gather(
     prepared: &PreparedWorktree,
     checks: &Verification,
     commit_message: Option<&str>,
-) -> Result<Evidence, RunError> {
+) -> Result<Evidence> {
     let mut job = WorktreeJob::new(runner, workspace)?;
     let worktree = workspace.worktree.as_path();
     let record = check_worktree(&job, worktree)?;
@@ -80,7 +80,7 @@ pub fn gather(
 
 /// The worktree's record. An agent may have replaced the worktree by another repository, whose
 /// commits would prove nothing.
-fn check_worktree(job: &WorktreeJob<'_>, worktree: &Path) -> Result<PathBuf, RunError> {
+fn check_worktree(job: &WorktreeJob<'_>, worktree: &Path) -> Result<PathBuf> {
     let why = match job.inspect(worktree)? {
         WorktreeState::Ours(record) => return Ok(record),
         WorktreeState::Free => "it is gone".to_owned(),
@@ -106,7 +106,7 @@ impl WorkState {
         workspace: &Workspace,
         record: &Path,
         notes: &mut Vec<String>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self> {
         let branch = workspace.branch.as_str();
         let mut status = git.status()?;
         if status.head.is_none() {
@@ -140,7 +140,7 @@ fn commit_remaining(
     message: &str,
     base: &str,
     head: &str,
-) -> Result<Option<String>, RunError> {
+) -> Result<Option<String>> {
     let added = git.add_all(&[])?;
     if !added.ok() {
         return Err(failure("git add", &added));
@@ -172,7 +172,7 @@ fn find_violations(
     checks: &Verification,
     (changes, status): (&CommitChanges, &Status),
     evidence: &mut Evidence,
-) -> Result<(), RunError> {
+) -> Result<()> {
     let allowed = Globs::new(&checks.allowed_paths);
     let denied = Globs::new(&checks.denied_paths);
     let paths = paths(changes, status);
@@ -203,7 +203,7 @@ fn links_to_outside(
     worktree: &Path,
     changes: &CommitChanges,
     status: &Status,
-) -> Result<Vec<String>, RunError> {
+) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut note = |path: &[u8], target: &[u8]| {
         if leads_out(path, target) {

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use banksman_core::globs::PathGlob;
 use banksman_core::time::Instant;
 
-use super::process::RunError;
+use super::process::{Result, RunError};
 use crate::plain_file::open_unlinked;
 
 /// An operation on a file or folder failed.
@@ -35,7 +35,7 @@ pub(in crate::exec) fn fault(action: &'static str, path: &Path, source: io::Erro
 pub(in crate::exec) trait AtPath<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, FileError>;
     /// The same as an error of a program, for work on worktrees.
-    fn during(self, what: &str, path: &Path) -> Result<T, RunError>;
+    fn during(self, what: &str, path: &Path) -> Result<T>;
 }
 
 impl<T> AtPath<T> for io::Result<T> {
@@ -43,7 +43,7 @@ impl<T> AtPath<T> for io::Result<T> {
         self.map_err(|source| fault(action, path, source))
     }
 
-    fn during(self, what: &str, path: &Path) -> Result<T, RunError> {
+    fn during(self, what: &str, path: &Path) -> Result<T> {
         self.map_err(|error| {
             RunError::failed(format!("{what} `{}`", path.display()), error.to_string())
         })

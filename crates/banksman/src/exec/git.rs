@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::process::{Program, ProgramOutput, RunError, Runner};
+use super::process::{Program, ProgramOutput, Result, RunError, Runner};
 use id::full_id;
 
 pub use changes::{ChangedPath, CommitChanges, LINK_MODE, SUBMODULE_MODE};
@@ -156,7 +156,7 @@ impl<'a> Git<'a> {
     // Refs and commits.
 
     /// Full names of refs and their commits, for exact names and for prefixes that end in a slash.
-    pub fn refs(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>, RunError> {
+    pub fn refs(&mut self, names: &[&str]) -> Result<BTreeMap<String, String>> {
         // The format has a space, so it is no word of the command.
         let args = [&["--format=%(objectname) %(refname)", "--"], names].concat();
         let output = self.run_checked("for-each-ref", &args, SHORT)?;
@@ -167,54 +167,54 @@ impl<'a> Git<'a> {
         Ok(output.stdout.lines().filter_map(pair).collect())
     }
 
-    pub fn commit_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
+    pub fn commit_of(&mut self, revision: &str) -> Result<Option<String>> {
         self.object(&format!("{revision}^{{commit}}"))
     }
 
-    pub fn tree_of(&mut self, revision: &str) -> Result<Option<String>, RunError> {
+    pub fn tree_of(&mut self, revision: &str) -> Result<Option<String>> {
         self.object(&format!("{revision}^{{tree}}"))
     }
 
-    fn object(&mut self, wanted: &str) -> Result<Option<String>, RunError> {
+    fn object(&mut self, wanted: &str) -> Result<Option<String>> {
         self.optional_line("rev-parse --verify --quiet --end-of-options", &[wanted])
     }
 
-    pub fn is_ancestor(&mut self, old: &str, new: &str) -> Result<bool, RunError> {
+    pub fn is_ancestor(&mut self, old: &str, new: &str) -> Result<bool> {
         Ok(old == new || self.succeeds("merge-base --is-ancestor", &[old, new])?)
     }
 
-    pub fn merge_base(&mut self, one: &str, other: &str) -> Result<Option<String>, RunError> {
+    pub fn merge_base(&mut self, one: &str, other: &str) -> Result<Option<String>> {
         self.optional_line("merge-base", &[one, other])
     }
 
     /// The number of commits that a head has and none of the others contains.
-    pub fn count(&mut self, others: &[&str], head: &str) -> Result<u32, RunError> {
+    pub fn count(&mut self, others: &[&str], head: &str) -> Result<u32> {
         let args = [&[head, "--not"], others, &["--"]].concat();
         Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
     }
 
     /// The changes of a commit since its merge base with `base`, for people: a summary, then the
     /// patch.
-    pub fn diff(&mut self, base: &str, head: &str) -> Result<String, RunError> {
+    pub fn diff(&mut self, base: &str, head: &str) -> Result<String> {
         let range = format!("{base}...{head}");
         let command = "diff --stat --patch --no-ext-diff --end-of-options";
         Ok(self.run_checked(command, &[&range, "--"], SHORT)?.stdout)
     }
 
-    pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool, RunError> {
+    pub fn has_merges(&mut self, base: &str, head: &str) -> Result<bool> {
         let range = format!("{base}..{head}");
         Ok(!self.line("rev-list --min-parents=2 --max-count=1", &[&range, "--"])?.is_empty())
     }
 
     /// Moves a ref only if it is still where the caller saw it; an empty `old` means that it must
     /// not exist.
-    pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool, RunError> {
+    pub fn swap_ref(&mut self, name: &str, new: &str, old: &str) -> Result<bool> {
         let zero = "0".repeat(new.len());
         let old = if old.is_empty() { zero.as_str() } else { old };
         self.succeeds("update-ref -m banksman --no-deref", &[name, new, old])
     }
 
-    pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<(), RunError> {
+    pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<()> {
         let name = format!("refs/heads/{branch}");
         let deleted = self.run_checked("update-ref -d", &[&name, commit], SHORT);
         if deleted.is_err() && self.commit_of(&name)?.as_deref() == Some(commit) {
@@ -225,12 +225,7 @@ impl<'a> Git<'a> {
 
     /// Fetches the base and the branch from a remote. A missing branch is not an error: a pattern
     /// may match nothing.
-    pub fn fetch(
-        &mut self,
-        remote: &str,
-        base: &str,
-        branch: &str,
-    ) -> Result<ProgramOutput, RunError> {
+    pub fn fetch(&mut self, remote: &str, base: &str, branch: &str) -> Result<ProgramOutput> {
         let base = format!("+refs/heads/{base}:refs/remotes/{remote}/{base}");
         let branch = format!("+refs/heads/{branch}*:refs/remotes/{remote}/{branch}*");
         let command = "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules \
@@ -240,25 +235,25 @@ impl<'a> Git<'a> {
 
     // Worktrees.
 
-    pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<(), RunError> {
+    pub fn add_worktree(&mut self, path: &Path, on: CheckoutTarget<'_>) -> Result<()> {
         let (detach, revision) = on.parts();
         let command = format!("worktree add --quiet {detach} --end-of-options");
         self.run_checked(&command, &[text_of(path)?, revision], LONG).map(drop)
     }
 
     /// Creates a worktree's record for existing files, without touching them.
-    pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<(), RunError> {
+    pub fn add_empty_worktree(&mut self, path: &Path, commit: &str) -> Result<()> {
         let command = "worktree add --quiet --no-checkout --detach --end-of-options";
         self.run_checked(command, &[text_of(path)?, commit], SHORT).map(drop)
     }
 
     /// Removes a worktree's record, and its folder if it still exists.
-    pub fn drop_worktree(&mut self, path: &Path) -> Result<(), RunError> {
+    pub fn drop_worktree(&mut self, path: &Path) -> Result<()> {
         let command = "worktree remove --force --force --end-of-options";
         self.run_checked(command, &[text_of(path)?], LONG).map(drop)
     }
 
-    pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>, RunError> {
+    pub fn worktrees(&mut self) -> Result<Vec<WorktreeEntry>> {
         let output = self.run_checked("worktree list --porcelain -z", &[], SHORT)?;
         let mut found: Vec<WorktreeEntry> = Vec::new();
         for field in output.stdout.split('\0') {
@@ -274,7 +269,7 @@ impl<'a> Git<'a> {
     }
 
     /// Checks out a branch or a commit and discards what prevents it.
-    pub fn force_checkout(&mut self, on: CheckoutTarget<'_>) -> Result<(), RunError> {
+    pub fn force_checkout(&mut self, on: CheckoutTarget<'_>) -> Result<()> {
         // `--discard-changes` still refuses to overwrite untracked files, despite its manual.
         let (detach, revision) = on.parts();
         let command = format!("switch --quiet --force --no-guess {detach} --end-of-options");
@@ -282,56 +277,56 @@ impl<'a> Git<'a> {
     }
 
     /// Switches to a branch and keeps uncommitted work; false if that conflicts.
-    pub fn switch_keeping_changes(&mut self, branch: &str) -> Result<bool, RunError> {
+    pub fn switch_keeping_changes(&mut self, branch: &str) -> Result<bool> {
         self.succeeds("switch --quiet --no-guess --end-of-options", &[branch])
     }
 
     /// Sets the branch to `HEAD` and switches to it. Files and index stay as they are.
-    pub fn set_branch_to_head(&mut self, branch: &str) -> Result<(), RunError> {
+    pub fn set_branch_to_head(&mut self, branch: &str) -> Result<()> {
         self.run_checked("switch --quiet --no-track --force-create", &[branch], SHORT).map(drop)
     }
 
     /// Resets the index to the commit; files stay as they are.
-    pub fn reset_index(&mut self) -> Result<(), RunError> {
+    pub fn reset_index(&mut self) -> Result<()> {
         self.run_checked("reset --quiet --mixed", &[], LONG).map(drop)
     }
 
     /// Removes everything that the commit does not have, including ignored files and nested
     /// repositories.
-    pub fn clean_all(&mut self) -> Result<(), RunError> {
+    pub fn clean_all(&mut self) -> Result<()> {
         self.run_checked("clean --quiet -ffdx", &[], LONG).map(drop)
     }
 
     /// Removes files that are neither tracked nor ignored.
-    pub fn clean_untracked(&mut self) -> Result<(), RunError> {
+    pub fn clean_untracked(&mut self) -> Result<()> {
         self.run_checked("clean --quiet -fd", &[], LONG).map(drop)
     }
 
-    pub fn fast_forward(&mut self, commit: &str) -> Result<ProgramOutput, RunError> {
+    pub fn fast_forward(&mut self, commit: &str) -> Result<ProgramOutput> {
         let command = "merge --quiet --ff-only --no-autostash --end-of-options";
         self.run(command, &[commit], None, LONG)
     }
 
     /// Moves the checked-out branch and its files to another commit, unless uncommitted work would
     /// be lost.
-    pub fn reset_keep(&mut self, commit: &str) -> Result<bool, RunError> {
+    pub fn reset_keep(&mut self, commit: &str) -> Result<bool> {
         Ok(self.run("reset --quiet --keep", &[full_id(commit)?], None, LONG)?.ok())
     }
 
-    pub fn rebase(&mut self, onto: &str) -> Result<bool, RunError> {
+    pub fn rebase(&mut self, onto: &str) -> Result<bool> {
         let command = "rebase --quiet --no-autostash --no-fork-point --no-update-refs --no-gpg-sign \
                        --end-of-options";
         Ok(self.run_as_author(command, &[onto], None, LONG)?.ok())
     }
 
     /// Aborts an unfinished operation: `rebase`, `merge`, `cherry-pick`, `revert`, `am`.
-    pub fn abort(&mut self, operation: &str) -> Result<bool, RunError> {
+    pub fn abort(&mut self, operation: &str) -> Result<bool> {
         self.succeeds(operation, &["--abort"])
     }
 
     // Trees and commits.
 
-    pub fn add_all(&mut self, except: &[String]) -> Result<ProgramOutput, RunError> {
+    pub fn add_all(&mut self, except: &[String]) -> Result<ProgramOutput> {
         let except: Vec<String> =
             except.iter().map(|path| format!(":(exclude,literal,top){path}")).collect();
         let except: Vec<&str> = except.iter().map(String::as_str).collect();
@@ -339,29 +334,24 @@ impl<'a> Git<'a> {
     }
 
     /// None while the index contains a conflict.
-    pub fn write_tree(&mut self) -> Result<Option<String>, RunError> {
+    pub fn write_tree(&mut self) -> Result<Option<String>> {
         self.optional_line("write-tree", &[])
     }
 
-    pub fn commit_index(&mut self, message: &str) -> Result<(), RunError> {
+    pub fn commit_index(&mut self, message: &str) -> Result<()> {
         let command = "commit --quiet --no-verify --cleanup=whitespace --file=-";
         let output = self.run_as_author(command, &[], Some(message), LONG)?;
         checked("git commit", output).map(drop)
     }
 
-    pub fn commit_tree(
-        &mut self,
-        tree: &str,
-        parents: &[&str],
-        message: &str,
-    ) -> Result<String, RunError> {
+    pub fn commit_tree(&mut self, tree: &str, parents: &[&str], message: &str) -> Result<String> {
         let mut args: Vec<&str> = parents.iter().flat_map(|parent| ["-p", parent]).collect();
         args.extend(["-F", "-", tree]);
         let output = self.run_as_author("commit-tree", &args, Some(message), SHORT)?;
         Ok(checked("git commit-tree", output)?.stdout.trim().to_owned())
     }
 
-    pub fn merge_tree(&mut self, base: &str, branch: &str) -> Result<MergeTree, RunError> {
+    pub fn merge_tree(&mut self, base: &str, branch: &str) -> Result<MergeTree> {
         let command = "merge-tree --write-tree --name-only --no-messages --end-of-options";
         let output = self.run(command, &[base, branch], None, LONG)?;
         let mut lines = output.stdout.lines();
@@ -376,7 +366,7 @@ impl<'a> Git<'a> {
     }
 
     /// The target of a symbolic link in a commit.
-    pub fn link_target(&mut self, object: &str) -> Result<String, RunError> {
+    pub fn link_target(&mut self, object: &str) -> Result<String> {
         Ok(self.run_checked("cat-file blob", &[object], SHORT)?.stdout)
     }
 
@@ -391,7 +381,7 @@ impl<'a> Git<'a> {
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
-    ) -> Result<ProgramOutput, RunError> {
+    ) -> Result<ProgramOutput> {
         if self.succeeds("config --get user.email", &[])? {
             return self.run(command, args, stdin, timeout);
         }
@@ -399,24 +389,24 @@ impl<'a> Git<'a> {
     }
 
     /// Whether git exits with 0.
-    fn succeeds(&mut self, command: &str, args: &[&str]) -> Result<bool, RunError> {
+    fn succeeds(&mut self, command: &str, args: &[&str]) -> Result<bool> {
         Ok(self.answer(command, args)?.ok())
     }
 
     /// One line of output; none if git fails or prints nothing.
-    fn optional_line(&mut self, command: &str, args: &[&str]) -> Result<Option<String>, RunError> {
+    fn optional_line(&mut self, command: &str, args: &[&str]) -> Result<Option<String>> {
         let output = self.answer(command, args)?;
         let line = output.stdout.trim_end_matches('\n');
         Ok((output.ok() && !line.is_empty()).then(|| line.to_owned()))
     }
 
     /// A git that was killed or timed out did not answer "no".
-    fn answer(&mut self, command: &str, args: &[&str]) -> Result<ProgramOutput, RunError> {
+    fn answer(&mut self, command: &str, args: &[&str]) -> Result<ProgramOutput> {
         let output = self.run(command, args, None, SHORT)?;
         if output.exit.code.is_some() { Ok(output) } else { Err(failure("git", &output)) }
     }
 
-    fn line(&mut self, command: &str, args: &[&str]) -> Result<String, RunError> {
+    fn line(&mut self, command: &str, args: &[&str]) -> Result<String> {
         Ok(self.run_checked(command, args, SHORT)?.stdout.trim_end_matches('\n').to_owned())
     }
 
@@ -425,7 +415,7 @@ impl<'a> Git<'a> {
         command: &str,
         args: &[&str],
         timeout: Duration,
-    ) -> Result<ProgramOutput, RunError> {
+    ) -> Result<ProgramOutput> {
         let output = self.run(command, args, None, timeout)?;
         let (name, _) = command.split_once(' ').unwrap_or((command, ""));
         checked(&format!("git {name}"), output)
@@ -437,7 +427,7 @@ impl<'a> Git<'a> {
         args: &[&str],
         stdin: Option<&str>,
         timeout: Duration,
-    ) -> Result<ProgramOutput, RunError> {
+    ) -> Result<ProgramOutput> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let args = settings.chain(command.split_whitespace()).chain(args.iter().copied());
         let program = Program {
@@ -475,13 +465,13 @@ fn repair_record(folder: &Path, stderr: &str) -> bool {
 }
 
 /// A path as a command line argument.
-fn text_of(path: &Path) -> Result<&str, RunError> {
+fn text_of(path: &Path) -> Result<&str> {
     let failed =
         || RunError::failed("reading a path", format!("`{}` is not UTF-8", path.display()));
     path.to_str().ok_or_else(failed)
 }
 
-fn checked(what: &str, output: ProgramOutput) -> Result<ProgramOutput, RunError> {
+fn checked(what: &str, output: ProgramOutput) -> Result<ProgramOutput> {
     if output.ok() { Ok(output) } else { Err(failure(what, &output)) }
 }
 

@@ -11,7 +11,7 @@ use banksman_core::receipt::{CheckResult, MergeReport};
 use super::evidence::run_checks;
 use super::git::{CheckoutTarget, Git, MergeTree, message_of};
 use super::job::{Verification, Workspace};
-use super::process::{ProgramOutput, RunError, Runner};
+use super::process::{ProgramOutput, Result, RunError, Runner};
 use super::worktree::{WorktreeJob, WorktreeState, names};
 
 /// How often the base may move while the checks run before a person has to look.
@@ -25,7 +25,7 @@ pub fn merge(
     checks: &Verification,
     message: &str,
     commit: Option<&str>,
-) -> Result<MergeReport, RunError> {
+) -> Result<MergeReport> {
     let mut job = WorktreeJob::new(runner, workspace)?;
     let mut queue = None;
     for round in 0..ROUNDS {
@@ -70,7 +70,7 @@ pub fn find(
     runner: &mut dyn Runner,
     workspace: &Workspace,
     commit: Option<&str>,
-) -> Result<MergeReport, RunError> {
+) -> Result<MergeReport> {
     let mut job = WorktreeJob::new(runner, workspace)?;
     let mut git = job.repo_git();
     let (base, work) = tips(&mut git, workspace, commit)?;
@@ -87,7 +87,7 @@ fn tips(
     git: &mut Git<'_>,
     workspace: &Workspace,
     commit: Option<&str>,
-) -> Result<(String, String), RunError> {
+) -> Result<(String, String)> {
     let mut tip = |branch: &str| {
         let commit = git.commit_of(&branch_ref(branch))?;
         commit.ok_or_else(|| merging_failed(format!("there is no branch `{branch}`")))
@@ -120,11 +120,7 @@ enum BaseUpdate {
 
 impl WorktreeJob<'_> {
     /// The first check that fails on the merged tree, in a worktree used for nothing else.
-    fn failed_check(
-        &mut self,
-        checks: &Verification,
-        head: &str,
-    ) -> Result<Option<CheckResult>, RunError> {
+    fn failed_check(&mut self, checks: &Verification, head: &str) -> Result<Option<CheckResult>> {
         if checks.commands.is_empty() {
             return Ok(None);
         }
@@ -151,7 +147,7 @@ impl WorktreeJob<'_> {
     }
 
     /// Moves the base, and a checkout of it, from `old` to `new`.
-    fn update_base(&mut self, old: &str, new: &str) -> Result<BaseUpdate, RunError> {
+    fn update_base(&mut self, old: &str, new: &str) -> Result<BaseUpdate> {
         let _held = self.lock_repository("repository")?;
         let base = &self.workspace.base;
         let name = branch_ref(base);
@@ -201,7 +197,7 @@ impl WorktreeJob<'_> {
     /// Fast-forwards a checkout. A lock that another git holds there, of a person or of another
     /// node, is no fault of the work: it is waited for, and reported as a failure of the merge if
     /// it stays.
-    fn fast_forward(&mut self, checkout: &Path, commit: &str) -> Result<ProgramOutput, RunError> {
+    fn fast_forward(&mut self, checkout: &Path, commit: &str) -> Result<ProgramOutput> {
         let mut last = String::new();
         for _ in 0..LOCKED_TRIES {
             let output = Git::at(self.runner, checkout).fast_forward(commit)?;

@@ -101,11 +101,13 @@ impl RunError {
     }
 }
 
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
+
 /// Runs programs. A keeper's runner keeps renewing the lease and watching the limits meanwhile.
 pub trait Runner {
     /// The environment of what it runs.
     fn env(&self) -> &BTreeMap<String, String>;
-    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError>;
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput>;
 }
 
 /// A runner that does nothing else: it waits, reads, and kills the program's group on timeout.
@@ -119,7 +121,7 @@ impl Runner for PlainRunner {
         &self.env
     }
 
-    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput> {
         let began = Instant::now();
         let mut child = Child::start(program)
             .map_err(|source| RunError::Start { program: program.program.clone(), source })?;

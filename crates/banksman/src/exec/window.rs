@@ -8,7 +8,7 @@ use std::path::Path;
 
 use banksman_core::closed::closed;
 
-use super::process::{Program, RunError, Runner};
+use super::process::{Program, Result, RunError, Runner};
 use crate::config::{EnvVars, Environment};
 
 /// What the terminals' programs need to find their session or desktop.
@@ -55,7 +55,7 @@ pub fn open(
     name: &str,
     command: &[String],
     folder: &Path,
-) -> Result<(), RunError> {
+) -> Result<()> {
     let args = arguments(host, name, command, folder);
     let program = Program::new(host.as_str(), args, folder, runner.env());
     let output = runner.run(&program)?;

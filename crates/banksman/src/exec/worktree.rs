@@ -25,7 +25,7 @@ use banksman_core::receipt::{EndCause, PrepareFault};
 use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::Workspace;
-use super::process::{Program, ProgramOutput, RunError, Runner};
+use super::process::{Program, ProgramOutput, Result, RunError, Runner};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 use pool::SET_UP;
@@ -120,7 +120,7 @@ impl<'a> WorktreeJob<'a> {
     pub(in crate::exec) fn new(
         runner: &'a mut dyn Runner,
         workspace: &'a Workspace,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self> {
         let repo = &workspace.repo;
         let common = common_folder(repo).during("opening the repository", repo)?;
         Ok(Self { runner, workspace, common, notes: Vec::new() })
@@ -136,13 +136,13 @@ impl<'a> WorktreeJob<'a> {
         Git::at(self.runner, &self.workspace.repo)
     }
 
-    pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState, RunError> {
+    pub(in crate::exec) fn inspect(&self, path: &Path) -> Result<WorktreeState> {
         link::inspect(&self.common, path).during("inspecting", path)
     }
 
     /// Finds the worktree: takes over files whose record is gone, and discards a worktree in which
     /// nobody has worked yet. Returns its record, none if the path is free, or why it is of no use.
-    fn find(&mut self, start: &str) -> Result<Result<Option<PathBuf>, String>, RunError> {
+    fn find(&mut self, start: &str) -> Result<Result<Option<PathBuf>, String>> {
         let worktree = &self.workspace.worktree;
         self.clear_locks(None)?;
         if self.inspect(worktree)? == WorktreeState::Orphan {
@@ -166,7 +166,7 @@ impl<'a> WorktreeJob<'a> {
         &mut self,
         worktree: &Path,
         record: &Path,
-    ) -> Result<Option<(&'a str, ProgramOutput)>, RunError> {
+    ) -> Result<Option<(&'a str, ProgramOutput)>> {
         let Some(command) = &self.workspace.setup else { return Ok(None) };
         let marker = record.join(SET_UP);
         if fs::read_to_string(&marker).is_ok_and(|done| done == *command) {
@@ -244,7 +244,7 @@ impl WorktreeJob<'_> {
         Ok(Branches { start, branch: local_branch, published: remote_branch })
     }
 
-    fn make(&mut self, branches: &Branches) -> Result<Checkout, RunError> {
+    fn make(&mut self, branches: &Branches) -> Result<Checkout> {
         let Workspace { branch, worktree, .. } = self.workspace;
         mark::record_intent(self.workspace).during("marking", worktree)?;
         if branches.branch.is_none() {
@@ -331,7 +331,7 @@ fn newer_tip(
     remote: String,
     base: &str,
     notes: &mut Vec<String>,
-) -> Result<String, RunError> {
+) -> Result<String> {
     if git.is_ancestor(&remote, &local)? {
         return Ok(local);
     }
@@ -347,7 +347,7 @@ fn cannot_continue(workspace: &Workspace, why: &str) -> EndCause {
     diverged(format!("cannot continue on the branch `{}`: {why}", workspace.branch))
 }
 
-fn head_of(git: &mut Git<'_>) -> Result<String, RunError> {
+fn head_of(git: &mut Git<'_>) -> Result<String> {
     let none = || RunError::failed("reading the worktree's head", "there is no commit");
     git.commit_of("HEAD")?.ok_or_else(none)
 }
@@ -365,7 +365,7 @@ pub(in crate::exec) fn run_shell(
     folder: &Path,
     timeout: Duration,
     keep: usize,
-) -> Result<ProgramOutput, RunError> {
+) -> Result<ProgramOutput> {
     let program = Program::new("sh", ["-c", command], folder, runner.env());
     runner.run(&Program { timeout, keep, ..program })
 }

@@ -8,7 +8,7 @@ use banksman_core::receipt::{CheckResult, ProcessExit};
 
 use crate::exec::git::Git;
 use crate::exec::job::Verification;
-use crate::exec::process::{RunError, Runner};
+use crate::exec::process::{Result, Runner};
 use crate::exec::worktree::run_shell;
 
 /// The results of the checks.
@@ -33,7 +33,7 @@ pub fn run_checks(
     runner: &mut dyn Runner,
     worktree: &Path,
     checks: &Verification,
-) -> Result<CheckProof, RunError> {
+) -> Result<CheckProof> {
     let mut proof = CheckProof::default();
     let status = Git::at(runner, worktree).status()?;
     let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
@@ -58,7 +58,7 @@ fn run_one(
     worktree: &Path,
     (command, timeout_ms): (&str, i64),
     head: &str,
-) -> Result<CheckResult, RunError> {
+) -> Result<CheckResult> {
     let mut check = CheckResult {
         head: head.to_owned(),
         ..run_command(runner, worktree, (command, timeout_ms))?
@@ -80,7 +80,7 @@ pub fn run_command(
     runner: &mut dyn Runner,
     folder: &Path,
     (command, timeout_ms): (&str, i64),
-) -> Result<CheckResult, RunError> {
+) -> Result<CheckResult> {
     let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
     // One stream for both, so that the tail keeps the order of the output.
     let one_stream = format!("exec 2>&1\n{command}");

@@ -3,7 +3,7 @@
 use super::quoted::unquote;
 use super::steps::WORK_ONLY;
 use super::{Git, LONG};
-use crate::exec::process::RunError;
+use crate::exec::process::Result;
 
 /// git's mode for a symbolic link.
 pub const LINK_MODE: &str = "120000";
@@ -32,7 +32,7 @@ pub struct CommitChanges {
 }
 
 impl Git<'_> {
-    pub fn changes(&mut self, base: &str, head: &str) -> Result<CommitChanges, RunError> {
+    pub fn changes(&mut self, base: &str, head: &str) -> Result<CommitChanges> {
         let command = "diff --raw --no-abbrev --shortstat --find-renames --no-ext-diff \
                        --no-textconv --ignore-submodules=none --end-of-options";
         let args = [&[base, head, "--"], &WORK_ONLY[..]].concat();

@@ -1,13 +1,13 @@
 //! Ids of objects. Nothing here asks git whether an object exists.
 
-use crate::exec::process::RunError;
+use crate::exec::process::{Result, RunError};
 
 /// Hexadecimal digits of a SHA-1 and of a SHA-256.
 const LENGTHS: [usize; 2] = [40, 64];
 
 /// The text itself if it is the full id of an object. Then git cannot take it for an option or for
 /// the name of a branch.
-pub(super) fn full_id(text: &str) -> Result<&str, RunError> {
+pub(super) fn full_id(text: &str) -> Result<&str> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if LENGTHS.contains(&text.len()) && text.bytes().all(is_digit) {
         return Ok(text);

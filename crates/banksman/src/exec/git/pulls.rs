@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{FETCH, Git, KEEP_BYTES, SHORT, failure};
-use crate::exec::process::RunError;
+use crate::exec::process::{Result, RunError};
 
 /// The parts of such ref names before and after the number.
 const PUBLISHED: [(&str, &str, Forge); 3] = [
@@ -52,7 +52,7 @@ impl Git<'_> {
         remote: &str,
         (base, branch): (&str, &str),
         heads: &[String],
-    ) -> Result<Option<PullRequest>, RunError> {
+    ) -> Result<Option<PullRequest>> {
         let refs = self.list_refs(remote, branch)?;
         let newest = |matches: &dyn Fn(&PullRequest) -> bool| {
             refs.pulls.iter().filter(|pull| matches(pull)).max_by_key(|pull| pull.number).cloned()
@@ -70,7 +70,7 @@ impl Git<'_> {
         Ok((is_here && self.is_ancestor(head, published)?).then_some(pull))
     }
 
-    fn list_refs(&mut self, remote: &str, branch: &str) -> Result<RemoteRefs, RunError> {
+    fn list_refs(&mut self, remote: &str, branch: &str) -> Result<RemoteRefs> {
         let own = format!("refs/heads/{branch}");
         let globs = PUBLISHED.map(|(before, after, _)| format!("{before}*{after}"));
         let args: Vec<&str> =
@@ -90,11 +90,7 @@ impl Git<'_> {
     }
 
     /// The web page of a pull request, if the remote's address tells it.
-    pub fn web_link(
-        &mut self,
-        remote: &str,
-        pull: &PullRequest,
-    ) -> Result<Option<String>, RunError> {
+    pub fn web_link(&mut self, remote: &str, pull: &PullRequest) -> Result<Option<String>> {
         let output = self.run_checked("ls-remote --get-url --end-of-options", &[remote], SHORT)?;
         Ok(link(output.stdout.trim(), pull))
     }

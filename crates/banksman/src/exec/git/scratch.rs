@@ -1,6 +1,6 @@
 //! Creates a repository from scratch, for the demo.
 
-use super::{EMAIL, Git, LONG, NAME, RunError, SHORT};
+use super::{EMAIL, Git, LONG, NAME, Result, SHORT};
 
 /// Settings of the repository: its agents commit by themselves, and whoever runs the demo may sign
 /// commits, run hooks or ignore files everywhere.
@@ -14,7 +14,7 @@ const OWN_SETTINGS: [[&str; 2]; 5] = [
 
 impl Git<'_> {
     /// Makes a repository of the folder's files, with one commit on `main`.
-    pub fn create_repository(&mut self, message: &str) -> Result<(), RunError> {
+    pub fn create_repository(&mut self, message: &str) -> Result<()> {
         self.run_checked("init --quiet --initial-branch=main", &[], SHORT)?;
         for setting in OWN_SETTINGS {
             self.run_checked("config", &setting, SHORT)?;

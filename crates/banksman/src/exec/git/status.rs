@@ -3,7 +3,7 @@
 use super::quoted::unquote;
 use super::steps::WORK_ONLY;
 use super::{Git, LONG};
-use crate::exec::process::RunError;
+use crate::exec::process::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
@@ -30,7 +30,7 @@ impl Status {
 }
 
 impl Git<'_> {
-    pub fn status(&mut self) -> Result<Status, RunError> {
+    pub fn status(&mut self) -> Result<Status> {
         let command = "status --porcelain=v2 --branch --no-ahead-behind --no-renames \
                        --untracked-files=all --";
         let output = self.run_checked(command, &WORK_ONLY, LONG)?;
@@ -47,7 +47,7 @@ impl Git<'_> {
     }
 
     /// Whether a tracked file differs from the commit.
-    pub fn has_tracked_changes(&mut self) -> Result<bool, RunError> {
+    pub fn has_tracked_changes(&mut self) -> Result<bool> {
         let command = "status --porcelain=v2 --untracked-files=no --";
         let output = self.run_checked(command, &WORK_ONLY, LONG)?;
         Ok(!output.stdout.is_empty())

@@ -2,7 +2,7 @@
 
 use super::{Git, LONG, SHORT, full_id};
 use crate::exec::mailbox::{AUDIT, FEEDBACK, PAST, SIGNALS, STEPS};
-use crate::exec::process::{ProgramOutput, RunError};
+use crate::exec::process::{ProgramOutput, Result};
 
 /// The mailbox folders, through which the steps of a workflow communicate. No file in them is part
 /// of the work.
@@ -21,13 +21,13 @@ pub(super) const WORK_ONLY: [&str; 6] = [
 
 impl Git<'_> {
     /// Whether two commits differ in the mailbox.
-    pub fn differs_in_mailbox(&mut self, one: &str, other: &str) -> Result<bool, RunError> {
+    pub fn differs_in_mailbox(&mut self, one: &str, other: &str) -> Result<bool> {
         let args = [&[one, other, "--"], &MAILBOX[..]].concat();
         Ok(!self.succeeds("diff --quiet --no-ext-diff --end-of-options", &args)?)
     }
 
     /// Resets the mailbox in the index to the commit; files stay as they are.
-    pub fn reset_mailbox(&mut self, commit: &str) -> Result<(), RunError> {
+    pub fn reset_mailbox(&mut self, commit: &str) -> Result<()> {
         let args = [&[full_id(commit)?, "--"], &MAILBOX[..]].concat();
         self.run_checked("reset --quiet", &args, LONG).map(drop)
     }
@@ -39,7 +39,7 @@ impl Git<'_> {
         base: &str,
         head: &str,
         at_most: u32,
-    ) -> Result<Vec<String>, RunError> {
+    ) -> Result<Vec<String>> {
         let range = format!("{base}..{head}");
         let (text, at_most) = (format!("--grep={text}"), format!("--max-count={at_most}"));
         let args = [text.as_str(), &at_most, &range, "--"];
@@ -48,14 +48,14 @@ impl Git<'_> {
     }
 
     /// The first of the commits from `base` to `head`, if they are linear.
-    pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>, RunError> {
+    pub fn first_commit(&mut self, base: &str, head: &str) -> Result<Option<String>> {
         let range = format!("{base}..{head}");
         let output = self.run_checked("rev-list --reverse", &[&range, "--"], SHORT)?;
         Ok(output.stdout.lines().next().map(str::to_owned))
     }
 
     /// Branches that contain a commit, up to a number.
-    pub fn branches_with(&mut self, commit: &str, at_most: u32) -> Result<Vec<String>, RunError> {
+    pub fn branches_with(&mut self, commit: &str, at_most: u32) -> Result<Vec<String>> {
         let (contains, count) = (format!("--contains={commit}"), format!("--count={at_most}"));
         let command = "for-each-ref --format=%(refname:lstrip=2)";
         let output = self.run_checked(command, &[&contains, &count, "refs/heads/"], LONG)?;
@@ -63,7 +63,7 @@ impl Git<'_> {
     }
 
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
-    pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<ProgramOutput, RunError> {
+    pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<ProgramOutput> {
         let command = "merge --quiet --ff --no-edit --no-verify --no-autostash --no-gpg-sign";
         let args = ["-m", message, "--end-of-options", commit];
         self.run_as_author(command, &args, None, LONG)

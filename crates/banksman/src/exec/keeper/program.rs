@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use banksman_core::receipt::EndCause;
 
 use super::super::process::child::{Child, Side};
-use super::super::process::{OutputTails, Program, ProgramOutput, RunError, Runner};
+use super::super::process::{OutputTails, Program, ProgramOutput, Result, RunError, Runner};
 use super::watch::Listener;
 use super::{Keeper, MARKER};
 use crate::clock;
@@ -15,7 +15,7 @@ impl Runner for Keeper {
         &self.spec.env
     }
 
-    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput> {
         if self.interrupt.is_some() {
             return Err(RunError::Interrupted);
         }

@@ -10,7 +10,7 @@ use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
 
 use super::super::git::{Git, PullRequest};
 use super::super::job::Workspace;
-use super::super::process::RunError;
+use super::super::process::{Result, RunError};
 use super::Keeper;
 use super::stages::{is_success, no_worktree};
 use super::status::Stage;
@@ -35,7 +35,7 @@ impl Keeper {
         &mut self,
         place: Option<&Workspace>,
         evidence: &Evidence,
-    ) -> Result<ObservedSignal, RunError> {
+    ) -> Result<ObservedSignal> {
         let branch = place.map_or("", |workspace| &workspace.branch);
         let reading = self.receipt.reading.as_ref();
         let named = pr_link(reading.map_or("", |reading| &reading.text), &self.spec.task, branch);
@@ -63,11 +63,7 @@ impl Keeper {
 
     /// The agent's newest commit, and the commit that Banksman made of uncommitted files, which
     /// nobody has pushed.
-    fn own_heads(
-        &mut self,
-        workspace: &Workspace,
-        evidence: &Evidence,
-    ) -> Result<Vec<String>, RunError> {
+    fn own_heads(&mut self, workspace: &Workspace, evidence: &Evidence) -> Result<Vec<String>> {
         let mut heads = Vec::new();
         if let Some(ours) = &evidence.committed {
             let mut git = Git::at(self, &workspace.repo);
@@ -83,7 +79,7 @@ impl Keeper {
         Workspace { repo, remote, base, branch, .. }: &Workspace,
         heads: &[String],
         is_named: bool,
-    ) -> Result<Option<PullRequest>, RunError> {
+    ) -> Result<Option<PullRequest>> {
         let Some(remote) = remote.as_deref() else { return Ok(None) };
         let retries = if is_named { PUBLISH_WAITS.len() } else { UNNAMED_RETRIES };
         let mut waits = PUBLISH_WAITS.into_iter().take(retries);
@@ -121,7 +117,7 @@ impl Keeper {
     }
 
     /// The evidence's head is that of the pull request.
-    fn look_once(&mut self, workspace: &Workspace) -> Result<Evidence, RunError> {
+    fn look_once(&mut self, workspace: &Workspace) -> Result<Evidence> {
         let Workspace { repo, remote, base, branch, merges_in, .. } = workspace;
         let detail = format!("of a pull request for `{branch}`");
         let none = ObservedSignal { found: false, detail, note: None, failed: false };

@@ -11,7 +11,7 @@ use super::super::files::AtPath;
 use super::super::git::Git;
 use super::super::job::{Verification, Workspace};
 use super::super::mailbox::hide_from_git;
-use super::super::process::RunError;
+use super::super::process::Result;
 use super::super::worktree::{common_folder, environment};
 use super::mailbox::{self, SignalState};
 use super::watch::POLL_INTERVAL;
@@ -125,7 +125,7 @@ impl Keeper {
         place: Option<&Workspace>,
         checks: &Verification,
         evidence: &Evidence,
-    ) -> Result<Option<ObservedSignal>, RunError> {
+    ) -> Result<Option<ObservedSignal>> {
         match &checks.signal {
             None | Some(Signal::StdoutExit | Signal::SentinelFile { .. }) => Ok(None),
             Some(Signal::GitCommit { mark }) => {
@@ -145,7 +145,7 @@ impl Keeper {
         workspace: &Workspace,
         mark: &str,
         evidence: &Evidence,
-    ) -> Result<bool, RunError> {
+    ) -> Result<bool> {
         let mut git = Git::at(self, &workspace.worktree);
         let marked = git.commits_mentioning(mark, &evidence.head_before, &evidence.head, 2)?;
         Ok(marked.iter().any(|commit| Some(commit) != evidence.committed.as_ref()))

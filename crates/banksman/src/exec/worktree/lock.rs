@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::WorktreeJob;
 use super::names::{hash_of, rescue_name};
 use crate::exec::files::AtPath;
-use crate::exec::process::{Program, RunError};
+use crate::exec::process::{Program, Result, RunError};
 
 /// How often and how long to wait for a lock: half a minute in all. Most locks are held for
 /// milliseconds, so the first attempts follow each other closely.
@@ -37,24 +37,18 @@ impl WorktreeLock {
 }
 
 impl WorktreeJob<'_> {
-    pub(in crate::exec) fn lock_worktree(
-        &mut self,
-        worktree: &Path,
-    ) -> Result<WorktreeLock, RunError> {
+    pub(in crate::exec) fn lock_worktree(&mut self, worktree: &Path) -> Result<WorktreeLock> {
         self.lock(&format!("{}-{}", rescue_name(worktree), hash_of(worktree)))
     }
 
     /// Takes one of the repository's locks: `repository` on its base branches, `merges` for the
     /// queue of merges into them.
-    pub(in crate::exec) fn lock_repository(
-        &mut self,
-        which: &str,
-    ) -> Result<WorktreeLock, RunError> {
+    pub(in crate::exec) fn lock_repository(&mut self, which: &str) -> Result<WorktreeLock> {
         self.lock(&format!("{which}-{}", hash_of(&self.common)))
     }
 
     /// Takes the lock, and waits for it through the runner, which has other duties meanwhile.
-    fn lock(&mut self, name: &str) -> Result<WorktreeLock, RunError> {
+    fn lock(&mut self, name: &str) -> Result<WorktreeLock> {
         let lock = self.workspace.spare.join("locks").join(format!("{name}.lock"));
         for attempt in 0..TRIES {
             match try_acquire(&lock).during("taking the lock", &lock)? {
@@ -68,7 +62,7 @@ impl WorktreeJob<'_> {
     }
 
     /// Waits a moment through the runner.
-    pub(in crate::exec) fn pause(&mut self) -> Result<(), RunError> {
+    pub(in crate::exec) fn pause(&mut self) -> Result<()> {
         let program = Program::new("sleep", [PAUSE_SECONDS], Path::new("/"), self.runner.env());
         self.runner.run(&program).map(drop)
     }

@@ -9,7 +9,7 @@ use banksman_core::receipt::EndCause;
 use super::{WorktreeJob, diverged, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
 use crate::exec::job::Workspace;
-use crate::exec::process::RunError;
+use crate::exec::process::Result;
 
 /// The most branches that one task may merge.
 const MAX_BRANCHES: usize = 200;
@@ -60,7 +60,7 @@ impl WorktreeJob<'_> {
 
 /// Whether another branch also contains some of these commits. They are linear, so it contains the
 /// first of them.
-pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<bool, RunError> {
+pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<bool> {
     match git.first_commit(base, head)? {
         Some(first) => Ok(git.branches_with(&first, 2)?.len() > 1),
         None => Ok(false),
@@ -68,11 +68,7 @@ pub(super) fn is_shared(git: &mut Git<'_>, base: &str, head: &str) -> Result<boo
 }
 
 /// The tip of the local branch; otherwise of the remote's, which nobody here has worked on.
-fn tip_of(
-    git: &mut Git<'_>,
-    workspace: &Workspace,
-    branch: &str,
-) -> Result<Option<String>, RunError> {
+fn tip_of(git: &mut Git<'_>, workspace: &Workspace, branch: &str) -> Result<Option<String>> {
     if !names::is_branch_name(branch) {
         return Ok(None);
     }
@@ -88,7 +84,7 @@ fn tip_of(
 /// If the branch has no work of its own yet and the branch it builds on conflicts with the base, it
 /// starts at that branch's tip, because nobody can review or fix what they cannot see. Returns the
 /// merge base if it did so.
-fn start_at_tip(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>, RunError> {
+fn start_at_tip(git: &mut Git<'_>, tip: &str, head: &str) -> Result<Option<String>> {
     if git.is_ancestor(tip, head)? || git.is_ancestor(head, tip)? {
         return Ok(None);
     }
@@ -141,7 +137,7 @@ fn start_of_own_work(
     base: String,
     head: &str,
     tips: &[(&str, String)],
-) -> Result<String, RunError> {
+) -> Result<String> {
     let mut start = base;
     for (_, tip) in tips {
         if git.is_ancestor(tip, &start)? {

@@ -10,18 +10,18 @@ use std::path::Path;
 use super::{WorktreeJob, recover};
 use crate::exec::files::{self, AtPath, remove_if_exists};
 use crate::exec::git::CheckoutTarget;
-use crate::exec::process::RunError;
+use crate::exec::process::Result;
 
 /// The note's file in a record.
 const NOTE: &str = "banksman-moving";
 
 /// Begins a move: all changes from here on are ours.
-pub(super) fn begin(record: &Path) -> Result<(), RunError> {
+pub(super) fn begin(record: &Path) -> Result<()> {
     let note = record.join(NOTE);
     files::replace(&note, b"").during("writing", &note)
 }
 
-pub(super) fn end(record: &Path) -> Result<(), RunError> {
+pub(super) fn end(record: &Path) -> Result<()> {
     let note = record.join(NOTE);
     remove_if_exists(&note).during("removing", &note)
 }
@@ -29,7 +29,7 @@ pub(super) fn end(record: &Path) -> Result<(), RunError> {
 impl WorktreeJob<'_> {
     /// Undoes an interrupted move. It saves the files first anyway: a process that an agent left
     /// behind may have written here, too.
-    pub(super) fn undo_interrupted(&mut self, record: &Path) -> Result<(), RunError> {
+    pub(super) fn undo_interrupted(&mut self, record: &Path) -> Result<()> {
         if !record.join(NOTE).exists() {
             return Ok(());
         }

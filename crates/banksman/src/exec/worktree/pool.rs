@@ -11,7 +11,7 @@ use super::names::hash_of;
 use super::{WorktreeJob, link, mark};
 use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::{CheckoutTarget, Git};
-use crate::exec::process::RunError;
+use crate::exec::process::{Result, RunError};
 
 /// Spare worktrees per repository: as many as tasks commonly start at once.
 pub const SPARES: usize = 4;
@@ -29,7 +29,7 @@ impl WorktreeJob<'_> {
         &mut self,
         path: &Path,
         on: CheckoutTarget<'_>,
-    ) -> Result<PathBuf, RunError> {
+    ) -> Result<PathBuf> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).during("creating the folder", folder)?;
         self.forget(path)?;
@@ -55,7 +55,7 @@ impl WorktreeJob<'_> {
         path: &Path,
         record: &Path,
         commit: &str,
-    ) -> Result<(), RunError> {
+    ) -> Result<()> {
         let is_plain = !NOT_REUSABLE.iter().any(|name| record.join(name).exists());
         if is_plain && self.spares().len() < SPARES {
             let mut git = Git::at(self.runner, path);
@@ -74,13 +74,13 @@ impl WorktreeJob<'_> {
 
     /// Moves a worktree to the trash and removes its record. The trash is emptied later, because
     /// that may take long.
-    pub(in crate::exec) fn discard(&mut self, path: &Path) -> Result<(), RunError> {
+    pub(in crate::exec) fn discard(&mut self, path: &Path) -> Result<()> {
         self.move_aside(path, "trash")?;
         self.forget(path)
     }
 
     /// Removes the record of a worktree whose folder is already gone.
-    pub(super) fn forget(&mut self, path: &Path) -> Result<(), RunError> {
+    pub(super) fn forget(&mut self, path: &Path) -> Result<()> {
         let record = link::record_of(&self.common, path);
         match record.during("finding the record of the worktree", path)? {
             Some(_) => self.repo_git().drop_worktree(path),
@@ -89,7 +89,7 @@ impl WorktreeJob<'_> {
     }
 
     /// Renames a folder into one next to the spares and returns the new path.
-    pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf, RunError> {
+    pub(super) fn move_aside(&self, path: &Path, folder: &str) -> Result<PathBuf> {
         let folder = self.workspace.spare.join(folder);
         fs::create_dir_all(&folder).during("moving away", path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -113,7 +113,7 @@ impl WorktreeJob<'_> {
 
     /// Takes a spare. The rename decides between processes: it succeeds for one only. The content
     /// can be trusted only after that.
-    fn take_spare(&self, to: &Path) -> Result<Option<PathBuf>, RunError> {
+    fn take_spare(&self, to: &Path) -> Result<Option<PathBuf>> {
         for spare in self.spares() {
             match fs::rename(&spare, to) {
                 Ok(()) => {}

@@ -13,7 +13,7 @@ use super::{WorktreeJob, diverged, link};
 use crate::exec::files::{AtPath, if_exists};
 use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
-use crate::exec::process::RunError;
+use crate::exec::process::{Result, RunError};
 
 /// Files in a record that show an unfinished operation, in the order of checking.
 const UNFINISHED: &[(&str, &str)] = &[
@@ -49,7 +49,7 @@ pub(in crate::exec) fn move_branch_to_head(
     git: &mut Git<'_>,
     branch: &str,
     status: &Status,
-) -> Result<BranchPosition, RunError> {
+) -> Result<BranchPosition> {
     if status.branch.as_deref() == Some(branch) {
         return Ok(BranchPosition::OnBranch);
     }
@@ -115,7 +115,7 @@ impl WorktreeJob<'_> {
 
     /// Removes the lock files that a killed git left for the branch and the worktree's record,
     /// unless a living process has them open. The caller holds the lock on the worktree.
-    pub(super) fn clear_locks(&self, record: Option<&Path>) -> Result<(), RunError> {
+    pub(super) fn clear_locks(&self, record: Option<&Path>) -> Result<()> {
         let of_branch =
             self.common.join("refs/heads").join(format!("{}.lock", self.workspace.branch));
         let of_record = record.map(locks_in).transpose()?;
@@ -133,7 +133,7 @@ impl WorktreeJob<'_> {
         Ok(())
     }
 
-    fn abort_unfinished(&mut self, record: &Path) -> Result<(), RunError> {
+    fn abort_unfinished(&mut self, record: &Path) -> Result<()> {
         let unfinished = UNFINISHED.iter().find(|(file, _)| record.join(file).exists());
         let Some((_, operation)) = unfinished else { return Ok(()) };
         let saved = self.save(record, &[])?;
@@ -149,7 +149,7 @@ impl WorktreeJob<'_> {
     }
 
     /// Creates a new record for files whose record was pruned; does not touch the files.
-    pub(super) fn adopt(&mut self, start: &str) -> Result<(), RunError> {
+    pub(super) fn adopt(&mut self, start: &str) -> Result<()> {
         let Workspace { worktree, branch, spare, .. } = self.workspace;
         let beside = spare.join("making").join(super::names::hash_of(worktree));
         self.forget(&beside)?;
@@ -182,7 +182,7 @@ pub(in crate::exec) fn restore_branch(
     branch: &str,
     record: &Path,
     notes: &mut Vec<String>,
-) -> Result<Option<String>, RunError> {
+) -> Result<Option<String>> {
     let Some(last) = link::last_head(record) else { return Ok(None) };
     git.swap_ref(&format!("refs/heads/{branch}"), &last, "")?;
     notes.push(format!("the branch `{branch}` was gone and was restored at its last commit"));
@@ -197,7 +197,7 @@ fn is_stale(lock: &Path) -> bool {
 }
 
 /// `index.lock`, `HEAD.lock`, and the locks of an operation in progress, such as `AUTO_MERGE.lock`.
-fn locks_in(record: &Path) -> Result<Vec<PathBuf>, RunError> {
+fn locks_in(record: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(record).during("listing", record)?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
     let paths = paths.collect::<Result<Vec<PathBuf>, _>>().during("listing", record)?;
@@ -224,7 +224,7 @@ fn is_open_somewhere(file: &Path) -> bool {
 }
 
 /// Removes the state of an operation; files, index and branches stay as they are.
-pub(super) fn remove_operation_state(record: &Path) -> Result<(), RunError> {
+pub(super) fn remove_operation_state(record: &Path) -> Result<()> {
     for (file, _) in UNFINISHED {
         let path = record.join(file);
         let removed = if_exists(path.symlink_metadata()).and_then(|found| match found {

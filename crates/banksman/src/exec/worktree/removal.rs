@@ -9,7 +9,7 @@ use super::{WorktreeJob, mark, rescue};
 use crate::exec::files::AtPath;
 use crate::exec::git::{self, Git};
 use crate::exec::job::Workspace;
-use crate::exec::process::{Program, RunError, Runner};
+use crate::exec::process::{Program, Result, RunError, Runner};
 
 pub use super::pool::SPARES;
 
@@ -39,7 +39,7 @@ pub struct DiskUse {
 /// Saves what is only in the worktree under a rescue ref and removes the worktree. Deletes its
 /// branch as well if the base or the branches that it merged contain all its commits. Can be
 /// repeated after a crash, and for a worktree that is gone.
-pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed, RunError> {
+pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed> {
     let worktree = &workspace.worktree;
     let mut job = WorktreeJob::new(runner, workspace)?;
     let lock = job.lock_worktree(worktree)?;
@@ -62,7 +62,7 @@ pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed,
 }
 
 /// Commits reachable from these are not lost with the worktree.
-fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>, RunError> {
+fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>> {
     let Workspace { base, remote, merges_in, .. } = workspace;
     let of_remote = remote.iter().map(|remote| format!("refs/remotes/{remote}/{base}"));
     let of_base: Vec<String> = of_remote.chain([format!("refs/heads/{base}")]).collect();
@@ -80,7 +80,7 @@ fn safe_commits(git: &mut Git<'_>, workspace: &Workspace) -> Result<Vec<String>,
 }
 
 impl WorktreeJob<'_> {
-    fn save_and_retire(&mut self, record: &Path, safe: &[String]) -> Result<Removed, RunError> {
+    fn save_and_retire(&mut self, record: &Path, safe: &[String]) -> Result<Removed> {
         let worktree = &self.workspace.worktree;
         self.clear_locks(Some(record))?;
         let saved = self.save(record, safe)?;
@@ -95,11 +95,7 @@ impl WorktreeJob<'_> {
     }
 }
 
-fn delete_contained_branch(
-    git: &mut Git<'_>,
-    branch: &str,
-    safe: &[String],
-) -> Result<(), RunError> {
+fn delete_contained_branch(git: &mut Git<'_>, branch: &str, safe: &[String]) -> Result<()> {
     let name = format!("refs/heads/{branch}");
     let Some(commit) = git.commit_of(&name)? else { return Ok(()) };
     if rescue::is_contained(git, &commit, safe)?
@@ -112,7 +108,7 @@ fn delete_contained_branch(
 }
 
 /// Deletes the trash and returns the number of deleted trees.
-pub fn empty_trash(runner: &mut dyn Runner, spare: &Path) -> Result<usize, RunError> {
+pub fn empty_trash(runner: &mut dyn Runner, spare: &Path) -> Result<usize> {
     let Ok(entries) = fs::read_dir(spare.join("trash")) else { return Ok(0) };
     let mut deleted = 0;
     // What cannot be listed now is deleted by a later clean-up.

@@ -8,7 +8,7 @@ use super::names::rescue_name;
 use super::{WorktreeJob, link};
 use crate::exec::files::{AtPath, remove_if_exists};
 use crate::exec::git::{Git, MergeTree, Status, shown};
-use crate::exec::process::RunError;
+use crate::exec::process::{Result, RunError};
 
 /// The prefix of all rescue refs.
 const REFS: &str = "refs/banksman/rescue/";
@@ -28,7 +28,7 @@ pub(super) struct Saved {
 
 impl WorktreeJob<'_> {
     /// Saves what is in the worktree and not reachable from any of the `safe` commits.
-    pub(super) fn save(&mut self, record: &Path, safe: &[String]) -> Result<Saved, RunError> {
+    pub(super) fn save(&mut self, record: &Path, safe: &[String]) -> Result<Saved> {
         let status = self.git().status()?;
         let head = status.head.clone().or_else(|| link::last_head(record));
         let (work, whole) = match &status {
@@ -52,7 +52,7 @@ impl WorktreeJob<'_> {
         record: &Path,
         status: &Status,
         head: Option<&str>,
-    ) -> Result<(Option<String>, bool), RunError> {
+    ) -> Result<(Option<String>, bool)> {
         let index = record.join("banksman-index");
         let own_index = record.join("index");
         // Left over by a process that was killed in between.
@@ -89,11 +89,7 @@ impl WorktreeJob<'_> {
 
 /// Whether nothing is lost with a commit. A merge that git can reproduce is not work; then its
 /// parents decide.
-pub(super) fn is_contained(
-    git: &mut Git<'_>,
-    commit: &str,
-    safe: &[String],
-) -> Result<bool, RunError> {
+pub(super) fn is_contained(git: &mut Git<'_>, commit: &str, safe: &[String]) -> Result<bool> {
     let mut open = vec![commit.to_owned()];
     for _ in 0..MAX_MERGES {
         let Some(next) = open.pop() else { return Ok(true) };
@@ -120,7 +116,7 @@ pub(super) fn is_contained(
 }
 
 /// Stores the commit under the next free number, or returns the last ref if it holds the same work.
-fn store_ref(git: &mut Git<'_>, worktree: &Path, commit: &str) -> Result<String, RunError> {
+fn store_ref(git: &mut Git<'_>, worktree: &Path, commit: &str) -> Result<String> {
     let prefix = format!("{REFS}{}/", rescue_name(worktree));
     for attempt in 1..=MAX_TRIES {
         let number =
