@@ -66,6 +66,8 @@ pub enum MailboxError {
     NotYet(String),
 }
 
+type Result<T, E = MailboxError> = std::result::Result<T, E>;
+
 /// The result of keeping a copy of a workflow file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecCopy {
@@ -93,7 +95,7 @@ impl Mailbox {
     }
 
     /// Keeps the text of a workflow in `specs/`, unless a file of that name exists.
-    pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy, MailboxError> {
+    pub fn keep_spec(&self, id: &str, yaml: &str) -> Result<SpecCopy> {
         let _lock = self.lock()?;
         let path = format!("{SPECS}/{}.yaml", file_name(id));
         let full = place::created(&self.root, &path)?;
@@ -107,7 +109,7 @@ impl Mailbox {
     }
 
     /// Keeps a copy of a workflow file, unless the file is already in `specs/`.
-    pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<SpecCopy, MailboxError> {
+    pub fn keep_spec_file(&self, id: &str, file: &Path) -> Result<SpecCopy> {
         let real = file.canonicalize().at("read", file)?;
         let specs = self.root.join(SPECS);
         if specs.canonicalize().is_ok_and(|specs| real.starts_with(specs)) {
@@ -118,7 +120,7 @@ impl Mailbox {
     }
 
     /// Writes the assignment of a manual step to `steps/<step-id>.md` and returns the path.
-    pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf, MailboxError> {
+    pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf> {
         let _lock = self.lock()?;
         let full = place::created(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
         if !disk::has_content(&full, text.as_bytes())? {
@@ -129,7 +131,7 @@ impl Mailbox {
     }
 
     /// Creates the folder if needed and locks it until the returned file is dropped.
-    fn lock(&self) -> Result<File, MailboxError> {
+    fn lock(&self) -> Result<File> {
         self.make_folder()?;
         let path = place::created(&self.root, LOCK)?;
         if fs::symlink_metadata(&path).is_err() {
@@ -145,7 +147,7 @@ impl Mailbox {
 
     /// Adds the mailbox to `.git/info/exclude`: where people made the folder, its `.gitignore` is
     /// theirs. This happens before the first file that git would see.
-    fn hide(&self) -> Result<(), MailboxError> {
+    fn hide(&self) -> Result<()> {
         let Ok(common) = common_folder(&self.root) else { return Ok(()) };
         hide_from_git(&common).at("extend", &common.join(EXCLUDE))?;
         Ok(())
@@ -153,7 +155,7 @@ impl Mailbox {
 
     /// Creates the folder and its `.gitignore`. An empty folder counts as one whose creation was
     /// interrupted, because nothing else leaves one behind.
-    fn make_folder(&self) -> Result<(), MailboxError> {
+    fn make_folder(&self) -> Result<()> {
         let ignore = place::created(&self.root, &format!("{FOLDER}/.gitignore"))?;
         let folder = place::parent(&ignore);
         if !is_empty_folder(folder).at("list", folder)? {

@@ -17,6 +17,8 @@ use super::super::files::{self, AtPath, FileError, fault, sync_folder};
 use super::super::job::JobSpec;
 use super::status::KeeperStatus;
 
+type Result<T, E = FileError> = std::result::Result<T, E>;
+
 /// The agent's standard output and standard error, and its reports: one [`AgentReport`] per line.
 pub const OUT_FILE: &str = "out.jsonl";
 pub const ERR_FILE: &str = "err.log";
@@ -74,56 +76,52 @@ impl JobFolder {
         self.0.join("work")
     }
 
-    pub fn spec(&self) -> Result<Option<JobSpec>, FileError> {
+    pub fn spec(&self) -> Result<Option<JobSpec>> {
         self.read_renamed("job.json", "plan.json")
     }
 
-    pub fn write_spec(&self, spec: &JobSpec) -> Result<(), FileError> {
+    pub fn write_spec(&self, spec: &JobSpec) -> Result<()> {
         replace(&self.0.join("job.json"), &json(spec))
     }
 
-    pub fn begun(&self) -> Result<Option<KeeperStart>, FileError> {
+    pub fn begun(&self) -> Result<Option<KeeperStart>> {
         read_json(&self.0.join("keeper.json"))
     }
 
-    pub fn write_begun(&self, begun: &KeeperStart) -> Result<(), FileError> {
+    pub fn write_begun(&self, begun: &KeeperStart) -> Result<()> {
         replace(&self.0.join("keeper.json"), &json(begun))
     }
 
-    pub fn status(&self) -> Result<Option<KeeperStatus>, FileError> {
+    pub fn status(&self) -> Result<Option<KeeperStatus>> {
         self.read_renamed("heartbeat.json", "beat.json")
     }
 
-    pub fn write_status(&self, status: &KeeperStatus) -> Result<(), FileError> {
+    pub fn write_status(&self, status: &KeeperStatus) -> Result<()> {
         replace(&self.0.join("heartbeat.json"), &json(status))
     }
 
     /// A job that an earlier build started has the former name.
-    fn read_renamed<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        former: &str,
-    ) -> Result<Option<T>, FileError> {
+    fn read_renamed<T: DeserializeOwned>(&self, name: &str, former: &str) -> Result<Option<T>> {
         match read_json(&self.0.join(name))? {
             None => read_json(&self.0.join(former)),
             found => Ok(found),
         }
     }
 
-    pub fn stop(&self) -> Result<Option<StopRequest>, FileError> {
+    pub fn stop(&self) -> Result<Option<StopRequest>> {
         read_json(&self.0.join("stop"))
     }
 
-    pub fn write_stop(&self, stop: &StopRequest) -> Result<(), FileError> {
+    pub fn write_stop(&self, stop: &StopRequest) -> Result<()> {
         replace(&self.0.join("stop"), &json(stop))
     }
 
-    pub fn receipt(&self) -> Result<Option<Receipt>, FileError> {
+    pub fn receipt(&self) -> Result<Option<Receipt>> {
         read_json(&self.0.join("receipt.json"))
     }
 
     /// The receipt is on disk, complete and under its name, when this returns.
-    pub fn write_receipt(&self, receipt: &Receipt) -> Result<(), FileError> {
+    pub fn write_receipt(&self, receipt: &Receipt) -> Result<()> {
         let path = self.0.join("receipt.json");
         let (file, draft) = files::write_draft(&path, &json(receipt)).at("write", &path)?;
         file.sync_all().and_then(|()| fs::rename(&draft, &path)).at("write", &path)?;
@@ -131,7 +129,7 @@ impl JobFolder {
     }
 
     /// Creates the marker in the one folder that the control plane watches.
-    pub fn mark_ended(&self) -> Result<(), FileError> {
+    pub fn mark_ended(&self) -> Result<()> {
         let (Some(name), Some(home)) = (self.0.file_name(), self.0.ancestors().nth(2)) else {
             return Ok(());
         };
@@ -152,7 +150,7 @@ impl JobFolder {
     }
 
     /// Writes a file for the agent next to the job spec. Only a plain name stays inside the folder.
-    pub fn write_file(&self, name: &str, text: &str) -> Result<(), FileError> {
+    pub fn write_file(&self, name: &str, text: &str) -> Result<()> {
         let path = self.0.join(name);
         let is_plain = Path::new(name).file_name().is_some_and(|plain| plain == name);
         if !is_plain {
@@ -164,13 +162,13 @@ impl JobFolder {
 
     /// Takes the lock if it is free. The lock is released when the file and all its duplicates are
     /// closed.
-    pub fn try_lock(&self) -> Result<Option<File>, FileError> {
+    pub fn try_lock(&self) -> Result<Option<File>> {
         self.open_locked(File::try_lock)
     }
 
     /// Whether a keeper runs or is being started. Takes a shared lock, so that concurrent checks do
     /// not see each other.
-    pub fn is_locked(&self) -> Result<bool, FileError> {
+    pub fn is_locked(&self) -> Result<bool> {
         if !self.0.is_dir() {
             return Ok(false);
         }
@@ -180,7 +178,7 @@ impl JobFolder {
     fn open_locked(
         &self,
         lock: impl FnOnce(&File) -> Result<(), TryLockError>,
-    ) -> Result<Option<File>, FileError> {
+    ) -> Result<Option<File>> {
         let path = self.lock_path();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -197,12 +195,12 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec_pretty(value).expect("our own types have string keys and cannot fail")
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let read = files::if_exists(files::read_plain(path, JSON_BYTES)).at("read", path)?;
     let Some(text) = read else { return Ok(None) };
     serde_json::from_slice(&text).map(Some).map_err(|error| fault("parse", path, error.into()))
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, bytes).at("write", path)
 }

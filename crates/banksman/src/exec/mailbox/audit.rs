@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use banksman_core::text::start_of;
 use banksman_core::time::Instant;
 
-use super::{AUDIT, Mailbox, MailboxError, disk, file_name, place};
+use super::{AUDIT, Mailbox, MailboxError, Result, disk, file_name, place};
 use crate::exec::files::{AtPath, read_end};
 
 /// A line is for reading; longer content has a file of its own.
@@ -30,13 +30,7 @@ impl Mailbox {
     /// The line is not synced to disk: the history in the store is the truth and this is a copy for
     /// reading, and a sync per line would cost more than the turn that writes it. A power failure
     /// may lose the last lines.
-    pub fn record(
-        &self,
-        workflow: &str,
-        at: Instant,
-        text: &str,
-        mark: &str,
-    ) -> Result<bool, MailboxError> {
+    pub fn record(&self, workflow: &str, at: Instant, text: &str, mark: &str) -> Result<bool> {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'[' | b']');
         if mark.is_empty() || mark.len() > MARK_BYTES || !mark.bytes().all(is_plain) {
             let shown = mark.chars().filter(|char| !char.is_control());

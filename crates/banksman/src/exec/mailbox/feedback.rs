@@ -6,7 +6,7 @@
 use banksman_core::text::start_of;
 
 use super::names::numbered;
-use super::{MAX_SAME_NAME, Mailbox, MailboxError, disk, place};
+use super::{MAX_SAME_NAME, Mailbox, MailboxError, Result, disk, place};
 
 /// The size of one feedback file; more does not belong in an agent's prompt.
 const FEEDBACK_BYTES: usize = 256 * 1_024;
@@ -16,12 +16,7 @@ impl Mailbox {
     /// Writes feedback to a path in which `{n}` stands for the number of the failure, and returns
     /// the path. Writing the same text again changes nothing. If another file has the name, `-2`,
     /// `-3` and so on go before the extension.
-    pub fn write_feedback(
-        &self,
-        path_template: &str,
-        n: u32,
-        text: &str,
-    ) -> Result<String, MailboxError> {
+    pub fn write_feedback(&self, path_template: &str, n: u32, text: &str) -> Result<String> {
         let path = place::plain(&path_template.replace("{n}", &n.to_string()))?;
         let text = shortened(text);
         let _lock = self.lock()?;

@@ -10,7 +10,8 @@ use std::path::Path;
 use super::names::{is_taken_signal, matches_template, numbered};
 use super::signals::{gate_signals, step_signal};
 use super::{
-    FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, SIGNALS, TAKEN,
+    FEEDBACK, FOLDER, MAX_ENTRIES, MAX_SAME_NAME, Mailbox, MailboxError, PAST, Result, SIGNALS,
+    TAKEN,
 };
 use super::{disk, file_name, place};
 use crate::exec::files::{self, AtPath};
@@ -29,7 +30,7 @@ impl Mailbox {
         gates: &[String],
         retry_paths: &[String],
         label: &str,
-    ) -> Result<usize, MailboxError> {
+    ) -> Result<usize> {
         let of_gates = gates.iter().flat_map(|gate| gate_signals(gate)).map(|(name, _)| name);
         let signals: BTreeSet<String> =
             steps.iter().map(|step| step_signal(step)).chain(of_gates).collect();
@@ -60,7 +61,7 @@ impl Mailbox {
     }
 
     /// The UTF-8 names in a folder.
-    fn names(&self, folder: &str) -> Result<Vec<String>, MailboxError> {
+    fn names(&self, folder: &str) -> Result<Vec<String>> {
         let probe = if folder.is_empty() { "x".to_owned() } else { format!("{folder}/x") };
         let Some(probe) = place::existing(&self.root, &probe)? else { return Ok(Vec::new()) };
         let real = place::parent(&probe);
@@ -73,7 +74,7 @@ impl Mailbox {
     }
 
     /// Moves one file; returns 1 if it was moved and 0 if there was nothing to move.
-    fn archive(&self, folder: &str, name: &str, past: &str) -> Result<usize, MailboxError> {
+    fn archive(&self, folder: &str, name: &str, past: &str) -> Result<usize> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let Some(from) = place::existing(&self.root, &path)? else { return Ok(0) };
         if is_folder(&from) {

@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::limits::WORKFLOW_PATH_BYTES;
 
-use super::{MailboxError, make};
+use super::{MailboxError, Result, make};
 use crate::exec::files::{AtPath, FileError, fault};
 
 /// Normalises a path from the repository's root; an error if its components lead elsewhere.
-pub(super) fn plain(path: &str) -> Result<String, MailboxError> {
+pub(super) fn plain(path: &str) -> Result<String> {
     Ok(parts(path)?.join("/"))
 }
 
 /// The file's real path, if its folder exists.
-pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>, MailboxError> {
+pub(super) fn existing(root: &Path, path: &str) -> Result<Option<PathBuf>> {
     walk(root, path, |_| Ok(false))
 }
 
 /// The file's real path; creates missing folders.
-pub(super) fn created(root: &Path, path: &str) -> Result<PathBuf, MailboxError> {
+pub(super) fn created(root: &Path, path: &str) -> Result<PathBuf> {
     let created = walk(root, path, |folder| make(folder).map(|()| true))?;
     created.ok_or_else(|| refused(path, "is in a folder that disappears as soon as it is created"))
 }
@@ -37,7 +37,7 @@ fn walk(
     root: &Path,
     path: &str,
     on_missing: impl Fn(&Path) -> Result<bool, FileError>,
-) -> Result<Option<PathBuf>, MailboxError> {
+) -> Result<Option<PathBuf>> {
     let parts = parts(path)?;
     let (name, folders) = parts.split_last().expect("a path without parts is refused");
     let root = root.canonicalize().at("find", root)?;
@@ -70,7 +70,7 @@ fn walk(
 
 const GIT: &str = "leads into git's own files";
 
-fn parts(path: &str) -> Result<Vec<&str>, MailboxError> {
+fn parts(path: &str) -> Result<Vec<&str>> {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let why = if path.starts_with('/') {

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use super::disk::{self, FileState};
 use super::names::{file_name, short_hash, split_extension};
-use super::{MAX_SAME_NAME, Mailbox, MailboxError, SIGNALS, TAKEN, place};
+use super::{MAX_SAME_NAME, Mailbox, MailboxError, Result, SIGNALS, TAKEN, place};
 use crate::exec::files::{AtPath, changed_at, if_reachable, remove_if_exists};
 
 /// Nobody takes longer to write a file.
@@ -135,11 +135,7 @@ impl Mailbox {
 
     /// The signals that exist, in the expected order. For a gate it returns all, a fail before a
     /// pass: where both exist, somebody objects.
-    pub fn look(
-        &self,
-        expected: &[ExpectedSignal],
-        now: Instant,
-    ) -> Result<Vec<SignalFile>, MailboxError> {
+    pub fn look(&self, expected: &[ExpectedSignal], now: Instant) -> Result<Vec<SignalFile>> {
         let mut found = Vec::new();
         for what in expected {
             for (path, kind) in paths(what) {
@@ -155,7 +151,7 @@ impl Mailbox {
         path: &str,
         kind: Kind,
         now: Instant,
-    ) -> Result<Option<SignalFile>, MailboxError> {
+    ) -> Result<Option<SignalFile>> {
         let full = match place::existing(&self.root, path) {
             Ok(Some(full)) => full,
             Ok(None) => return Ok(None),
@@ -200,11 +196,7 @@ impl Mailbox {
     /// Moves a signal that was read to `signals/taken/` of this mailbox, where it stays readable
     /// and no longer counts. `place` is the mailbox that it was found in: this one, or a worktree
     /// of the repository, possibly on another disk, where it would be committed.
-    pub fn take_from(
-        &self,
-        place: &Self,
-        found: &SignalFile,
-    ) -> Result<SignalResult, MailboxError> {
+    pub fn take_from(&self, place: &Self, found: &SignalFile) -> Result<SignalResult> {
         if let Content::NotYet { .. } = found.content {
             return Err(MailboxError::NotYet(found.path.clone()));
         }
@@ -238,7 +230,7 @@ impl Mailbox {
     }
 
     /// Creates the folder in which a signal will appear and returns it, to be watched.
-    pub fn create_folder_for(&self, path: &str) -> Result<PathBuf, MailboxError> {
+    pub fn create_folder_for(&self, path: &str) -> Result<PathBuf> {
         Ok(place::parent(&place::created(&self.root, path)?).to_owned())
     }
 }
@@ -250,7 +242,7 @@ fn refused_path(
     path: &str,
     error: MailboxError,
     now: Instant,
-) -> Result<SignalFile, MailboxError> {
+) -> Result<SignalFile> {
     match (what, error) {
         (ExpectedSignal::Step { path: Some(_), .. }, MailboxError::Path { why, .. }) => {
             Ok(SignalFile {
@@ -268,7 +260,7 @@ fn refused_path(
 }
 
 /// The identity of a file and the part of it that is read.
-fn identify(path: &Path) -> Result<Option<(Fingerprint, Vec<u8>)>, MailboxError> {
+fn identify(path: &Path) -> Result<Option<(Fingerprint, Vec<u8>)>> {
     let (meta, bytes) = match disk::read(path, SIGNAL_BYTES)? {
         FileState::Missing => return Ok(None),
         FileState::Unusable(meta, _) => (meta, Vec::new()),
@@ -283,7 +275,7 @@ fn move_unchanged(
     to: &Path,
     expected: &Fingerprint,
     moved: SignalResult,
-) -> Result<Option<SignalResult>, MailboxError> {
+) -> Result<Option<SignalResult>> {
     match if_reachable(disk::move_to_free(from, to)).at("take", from)? {
         Some(true) => {}
         Some(false) => return Ok(None),

@@ -23,7 +23,7 @@ use super::super::files::{AtPath, FileError, changed_at, fault, remove_if_exists
 use super::super::job::{JobId, JobSpec};
 use super::super::keeper::{self, JobFolder, KeeperStart, MARKER, StopRequest, cgroup, tree};
 use super::super::worktree::mark::{self, TaskWorktree};
-use super::{JobStatus, Site, SiteError};
+use super::{JobStatus, Result, Site, SiteError};
 
 /// People look at logs in the days after a run.
 const PAST_AGE: Span = Span(14 * 24 * 60 * 60 * 1_000);
@@ -59,7 +59,7 @@ pub struct LocalSite {
 
 impl LocalSite {
     /// Creates the missing folders. `program` is the executable to start as a keeper.
-    pub fn open(home: &Path, program: &Path) -> Result<Self, SiteError> {
+    pub fn open(home: &Path, program: &Path) -> Result<Self> {
         for name in ["runs", "ended", "past"] {
             let folder = home.join(name);
             // Prompts, logs and run tokens are private.
@@ -101,13 +101,13 @@ impl LocalSite {
 
     /// Whether another process started the keeper of some job: then that process, and not this one,
     /// gets SIGCHLD when the keeper dies.
-    pub fn has_others_keepers(&self) -> Result<bool, SiteError> {
+    pub fn has_others_keepers(&self) -> Result<bool> {
         let jobs = self.jobs()?;
         let keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(jobs.iter().any(|job| keepers.iter().all(|(ours, _)| ours != job)))
     }
 
-    fn start_keeper(&self, job: JobId, folder: &JobFolder, lock: File) -> Result<(), SiteError> {
+    fn start_keeper(&self, job: JobId, folder: &JobFolder, lock: File) -> Result<()> {
         let log = folder.keeper_log();
         let opened = OpenOptions::new().append(true).create(true).open(&log);
         let out = opened.at("open", &log)?;
@@ -127,7 +127,7 @@ impl LocalSite {
     fn lock(
         folder: &JobFolder,
         is_kept: impl Fn(&JobFolder) -> Result<bool, FileError>,
-    ) -> Result<Option<File>, SiteError> {
+    ) -> Result<Option<File>> {
         for _ in 1..LOCK_TRIES {
             if let Some(lock) = folder.try_lock()? {
                 return Ok(Some(lock));
@@ -145,7 +145,7 @@ impl LocalSite {
         keepers.retain_mut(|(_, keeper)| matches!(keeper.try_wait(), Ok(None)));
     }
 
-    fn names(&self, folder: &str) -> Result<Vec<JobId>, SiteError> {
+    fn names(&self, folder: &str) -> Result<Vec<JobId>> {
         let path = self.home.join(folder);
         let entries = fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let names = entries.at("list", &path)?.into_iter().map(|entry| entry.file_name());
@@ -162,7 +162,7 @@ impl LocalSite {
 
     /// Keeps only the last archived poll of a task: there are many of them, and they share the
     /// space with the logs of runs.
-    fn remove_older_polls(&self, job: JobId) -> Result<(), SiteError> {
+    fn remove_older_polls(&self, job: JobId) -> Result<()> {
         let JobId::Poll { task, due } = job else { return Ok(()) };
         let is_older = |past: &JobId| match *past {
             JobId::Poll { task: of, due: at } => of == task && at < due,
@@ -172,7 +172,7 @@ impl LocalSite {
         Ok(older.map(|past| self.past_folder(past)).try_for_each(|past| remove(past.path()))?)
     }
 
-    fn prune(&self, now: Instant, at_most: usize) -> Result<(), SiteError> {
+    fn prune(&self, now: Instant, at_most: usize) -> Result<()> {
         let past = self.home.join("past");
         let entries = fs::read_dir(&past).at("list", &past)?;
         let mut aged: Vec<(Instant, PathBuf)> = entries
@@ -194,11 +194,7 @@ impl LocalSite {
 }
 
 impl Site for LocalSite {
-    fn begin_if(
-        &self,
-        spec: &JobSpec,
-        may_begin: &mut dyn FnMut() -> bool,
-    ) -> Result<(), SiteError> {
+    fn begin_if(&self, spec: &JobSpec, may_begin: &mut dyn FnMut() -> bool) -> Result<()> {
         let job: JobId = spec.job.parse().map_err(|error: NotAnId| SiteError::Keeper {
             job: error.text.clone(),
             source: io::Error::new(io::ErrorKind::InvalidInput, error),
@@ -225,7 +221,7 @@ impl Site for LocalSite {
         self.start_keeper(job, &folder, lock)
     }
 
-    fn look(&self, job: JobId) -> Result<JobStatus, SiteError> {
+    fn look(&self, job: JobId) -> Result<JobStatus> {
         let folder = self.folder(job);
         let receipt = |folder: &JobFolder| {
             folder.receipt().map_err(|error| SiteError::Receipt {
@@ -251,7 +247,7 @@ impl Site for LocalSite {
         }
     }
 
-    fn ended(&self) -> Result<Vec<JobId>, SiteError> {
+    fn ended(&self) -> Result<Vec<JobId>> {
         self.reap();
         let jobs = self.jobs()?;
         let known: BTreeSet<JobId> = jobs.iter().copied().collect();
@@ -270,15 +266,15 @@ impl Site for LocalSite {
         Ok(ended)
     }
 
-    fn jobs(&self) -> Result<Vec<JobId>, SiteError> {
+    fn jobs(&self) -> Result<Vec<JobId>> {
         self.names("runs")
     }
 
-    fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<TaskWorktree>, SiteError> {
+    fn worktrees(&self, repos: &[PathBuf]) -> Result<Vec<TaskWorktree>> {
         Ok(mark::worktrees(&self.home, repos).at("look for worktrees in", &self.home)?)
     }
 
-    fn stop(&self, job: JobId, by: &str) -> Result<(), SiteError> {
+    fn stop(&self, job: JobId, by: &str) -> Result<()> {
         let folder = self.folder(job);
         if !folder.is_locked()? {
             return Ok(());
@@ -291,14 +287,14 @@ impl Site for LocalSite {
         Ok(())
     }
 
-    fn kill_keeper(&self, job: JobId) -> Result<(), SiteError> {
+    fn kill_keeper(&self, job: JobId) -> Result<()> {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(()) };
         signal_keeper(&begun, Signal::KILL);
         Ok(())
     }
 
-    fn end_left_over(&self, job: JobId) -> Result<u32, SiteError> {
+    fn end_left_over(&self, job: JobId) -> Result<u32> {
         let folder = self.folder(job);
         let Some(begun) = folder.begun()? else { return Ok(0) };
         let Some(_lock) = Self::lock(&folder, |_| Ok(false))? else {
@@ -323,7 +319,7 @@ impl Site for LocalSite {
         Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
     }
 
-    fn put_away(&self, job: JobId, now: Instant) -> Result<(), SiteError> {
+    fn put_away(&self, job: JobId, now: Instant) -> Result<()> {
         let (from, to) = (self.folder(job), self.past_folder(job));
         if from.path().is_dir() {
             if to.path().is_dir() {
