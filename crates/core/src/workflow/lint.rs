@@ -26,12 +26,10 @@ pub fn lint(flow: &Workflow, exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut view = LintContext::of(flow);
     let mut warnings = Vec::new();
     for path in &flow.context_files {
-        let mut missing = flow
-            .steps
-            .iter()
-            .map(|step| in_worktree(step.worktree.as_deref(), path))
-            .filter(|inside| !exists(inside) && view.producers(inside).is_empty());
-        if let Some(inside) = missing.next() {
+        let mut expected =
+            flow.steps.iter().map(|step| in_worktree(step.worktree.as_deref(), path));
+        let missing = expected.find(|inside| !exists(inside) && view.producers(inside).is_empty());
+        if let Some(inside) = missing {
             let what = described_path(path, &inside);
             let message =
                 format!("the context file {what} does not exist, and no step produces it");
@@ -150,12 +148,8 @@ fn missing_inputs(
         if inside.starts_with(OWN_FOLDER) || exists(&inside) {
             continue;
         }
-        let producers: Vec<usize> = view
-            .producers(&inside)
-            .iter()
-            .copied()
-            .filter(|producer| *producer != number)
-            .collect();
+        let mut producers = view.producers(&inside).to_vec();
+        producers.retain(|producer| *producer != number);
         if producers.iter().any(|producer| view.comes_before(*producer, number)) {
             continue;
         }
@@ -196,28 +190,21 @@ fn may_overlap(a: &str, b: &str) -> bool {
 }
 
 fn unverified(step: &Step) -> Option<Problem> {
-    match (&step.criterion, step.launch) {
+    let (message, help) = match (&step.criterion, step.launch) {
         (Some(Criterion::Judged(text)), _) => {
             let said: String = text.chars().take(60).collect();
             let message = format!("an agent will judge the criterion of `{}`: {said}", step.id);
-            Some(Problem::in_line(
-                step.line,
-                message,
-                "if it is a command, write `success_criterion: { command: … }`",
-            ))
+            (message, "if it is a command, write `success_criterion: { command: … }`")
         }
         (None, LaunchMode::Headless | LaunchMode::Subagent)
             if step.outputs.is_empty() && step.gate.is_none() =>
         {
             let message = format!("nothing verifies the work of `{}`", step.id);
-            Some(Problem::in_line(
-                step.line,
-                message,
-                "give it `outputs`, a `success_criterion` or a `gate`",
-            ))
+            (message, "give it `outputs`, a `success_criterion` or a `gate`")
         }
-        (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => None,
-    }
+        (Some(Criterion::Command(_) | Criterion::File(_)) | None, _) => return None,
+    };
+    Some(Problem::in_line(step.line, message, help))
 }
 
 /// A gate that may send back very often without a circuit breaker.

@@ -83,12 +83,7 @@ pub fn outline(text: &str) -> WorkflowOutline {
     WorkflowOutline {
         sample_values: params::sample_values(&source.workflow.params),
         params: source.workflow.params.0.into_iter().map(|(name, _)| name.value).collect(),
-        uses: source
-            .steps
-            .into_iter()
-            .filter_map(|step| step.uses)
-            .map(|name| name.value)
-            .collect(),
+        uses: source.steps.into_iter().filter_map(|step| Some(step.uses?.value)).collect(),
     }
 }
 
