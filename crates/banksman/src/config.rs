@@ -327,12 +327,8 @@ impl Layers {
         self.0.get(key).map(|(raw, _)| raw.text_of()).unwrap_or_default()
     }
 
-    fn origin(&self, key: &str) -> String {
-        self.0.get(key).map(|(_, origin)| origin.to_string()).unwrap_or_default()
-    }
-
-    /// The origin of the first setting with this prefix.
-    fn origin_below(&self, prefix: &str) -> String {
+    /// The origin of a setting, or of the first one with this prefix.
+    fn origin(&self, prefix: &str) -> String {
         let first = self.0.iter().find(|(key, _)| key.starts_with(prefix));
         first.map(|(_, (_, origin))| origin.to_string()).unwrap_or_default()
     }

@@ -182,7 +182,7 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
         let [first, ..] = AgentKind::NAMES;
         let known = AgentKind::NAMES.join(", ");
         let hint = format!("add `agent = \"{first}\"` or another of {known}");
-        return Err(ConfigError::value(&layers.origin_below(&key("")), message, &hint));
+        return Err(ConfigError::value(&layers.origin(&key("")), message, &hint));
     };
     let WorkerSetup { mut worker, rank, mut agent } = WorkerSetup::of(name, kind);
     let list = |setting: &str| layers.0.get(&key(setting)).map(|_| layers.list(&key(setting)));

@@ -81,6 +81,12 @@ pub(in crate::exec) fn entries(
     Ok(if_reachable(fs::read_dir(folder))?.into_iter().flatten())
 }
 
+/// The paths in a folder, as far as they can be listed.
+pub(in crate::exec) fn paths_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
 /// None where the file does not exist, or where a file is in the place of a folder above it.
 pub(in crate::exec) fn if_reachable<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match if_exists(result) {

@@ -237,8 +237,18 @@ impl WorktreeJob<'_> {
                 )));
             }
             (Some(only), None) | (None, Some(only)) => only,
+            // Local merges that are not pushed count, and so do commits that others have pushed.
             (Some(local), Some(remote)) => {
-                newer_tip(&mut git, local, remote, base, &mut self.notes)?
+                if git.is_ancestor(&remote, &local)? {
+                    local
+                } else {
+                    if !git.is_ancestor(&local, &remote)? {
+                        self.notes.push(format!(
+                            "the local `{base}` and the remote one have diverged; the remote one is used"
+                        ));
+                    }
+                    remote
+                }
             }
         };
         Ok(Branches { start, branch: local_branch, published: remote_branch })
@@ -321,26 +331,6 @@ impl WorktreeJob<'_> {
         self.notes.push(note.to_owned());
         Ok(head)
     }
-}
-
-/// The branch tip that contains the other: local merges that are not pushed count, and so do
-/// commits that others have pushed.
-fn newer_tip(
-    git: &mut Git<'_>,
-    local: String,
-    remote: String,
-    base: &str,
-    notes: &mut Vec<String>,
-) -> Result<String> {
-    if git.is_ancestor(&remote, &local)? {
-        return Ok(local);
-    }
-    if !git.is_ancestor(&local, &remote)? {
-        notes.push(format!(
-            "the local `{base}` and the remote one have diverged; the remote one is used"
-        ));
-    }
-    Ok(remote)
 }
 
 fn cannot_continue(workspace: &Workspace, why: &str) -> EndCause {

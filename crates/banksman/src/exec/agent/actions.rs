@@ -6,7 +6,7 @@ use banksman_core::policy::Action;
 use banksman_core::receipt::AgentTool;
 use serde_json::Value;
 
-use super::text::text_of;
+use super::text::{contains_any, text_of};
 
 /// Arguments that hold a command line or its words.
 const COMMANDS: [&str; 4] = ["command", "cmd", "script", "commands"];
@@ -118,11 +118,6 @@ fn is_own_tool(name: &str) -> bool {
     let name = name.strip_prefix("mcp__").unwrap_or(name);
     let tool = ["banksman__", "banksman.", "banksman_"].iter().find_map(|it| name.strip_prefix(it));
     tool.is_some_and(|tool| AgentTool::NAMES.contains(&tool))
-}
-
-fn contains_any(name: &str, parts: &[&str]) -> bool {
-    let name = name.to_lowercase();
-    parts.iter().any(|part| name.contains(part))
 }
 
 /// A command line; words are quoted so that a shell reads the same words.

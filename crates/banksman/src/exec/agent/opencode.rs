@@ -249,8 +249,7 @@ fn refusal_in(line: &str) -> Option<String> {
 
 /// Whether a tool failed because it is forbidden. opencode says so in prose only.
 fn is_refusal(error: &str) -> bool {
-    let error = error.to_ascii_lowercase();
-    ["reject", "denied", "not allowed", "prevents you from using", "permission"]
-        .iter()
-        .any(|word| error.contains(word))
+    const WORDS: [&str; 5] =
+        ["reject", "denied", "not allowed", "prevents you from using", "permission"];
+    text::contains_any(error, &WORDS)
 }

@@ -66,6 +66,12 @@ pub(super) fn at_epoch(value: &Value) -> Option<Instant> {
     (number > 0).then_some(Instant(millis))
 }
 
+/// Whether a text contains one of these lower-case words, whatever its own case.
+pub(super) fn contains_any(text: &str, words: &[&str]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
 /// Truncates a text to at most `bytes` bytes, at a character boundary.
 pub(super) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {

@@ -15,14 +15,9 @@ use super::Keeper;
 use super::stages::{is_success, no_worktree};
 use super::status::Stage;
 
-/// Waits between checks after an agent has named its pull request: forges publish one shortly after
-/// they create it.
-const PUBLISH_WAITS: [Duration; 4] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-];
+/// Seconds between checks after an agent has named its pull request: forges publish one shortly
+/// after they create it.
+const PUBLISH_WAITS: [u32; 4] = [1, 2, 4, 8];
 /// Retries for a remote that does not answer, if the agent has not named a pull request.
 const UNNAMED_RETRIES: usize = 2;
 /// The longest that a stop request waits for an answer.
@@ -91,7 +86,7 @@ impl Keeper {
                 return found;
             }
             let Some(wait) = waits.next() else { return found };
-            for _ in 0..wait.as_secs() {
+            for _ in 0..wait {
                 self.pause(INTERRUPT_CHECK);
                 if self.interrupt.is_some() {
                     return Err(RunError::Interrupted);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::names::hash_of;
 use super::{WorktreeJob, link, mark};
-use crate::exec::files::{AtPath, remove_if_exists};
+use crate::exec::files::{AtPath, paths_in, remove_if_exists};
 use crate::exec::git::{CheckoutTarget, Git};
 use crate::exec::process::{Result, RunError};
 
@@ -104,9 +104,8 @@ impl WorktreeJob<'_> {
     }
 
     fn spares(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.pool()) else { return Vec::new() };
         // A spare that cannot be listed is not used.
-        let mut spares: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        let mut spares = paths_in(&self.pool());
         spares.sort();
         spares
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use banksman_core::receipt::EndCause;
 
 use super::{WorktreeJob, diverged, link};
-use crate::exec::files::{AtPath, if_exists};
+use crate::exec::files::{AtPath, if_exists, paths_in};
 use crate::exec::git::{CheckoutTarget, Git, Status};
 use crate::exec::job::Workspace;
 use crate::exec::process::{Result, RunError};
@@ -208,18 +208,13 @@ fn locks_in(record: &Path) -> Result<Vec<PathBuf>> {
 /// Where processes cannot be listed, assume that none has it open: our own lock keeps others out.
 fn is_open_somewhere(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else { return false };
-    let entries = |folder: &Path| -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-        // What cannot be listed is not recognised, and stays.
-        entries.flatten().map(|entry| entry.path()).collect()
-    };
     let is_process = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
     };
-    entries(Path::new("/proc"))
-        .iter()
-        .filter(|path| is_process(path))
-        .flat_map(|process| entries(&process.join("fd")))
+    // What cannot be listed is not recognised, and stays.
+    let processes = paths_in(Path::new("/proc")).into_iter().filter(is_process);
+    processes
+        .flat_map(|process| paths_in(&process.join("fd")))
         .any(|open| fs::read_link(open).is_ok_and(|target| target == file))
 }
 
