@@ -388,10 +388,8 @@ fn override_of(raw: &Raw) -> Setting {
 /// Makes the path of a setting absolute and free of `..`, so that other settings and other
 /// processes can build on it.
 fn absolute(text: &str, base: Option<&Path>, environment: &Environment) -> String {
-    let (scheme, path) = match text.strip_prefix("sqlite:") {
-        Some(path) => ("sqlite:", path),
-        None => ("", text),
-    };
+    let sqlite = text.strip_prefix("sqlite:");
+    let (scheme, path) = sqlite.map_or(("", text), |path| ("sqlite:", path));
     if path.is_empty() || path.contains("://") {
         return text.to_owned();
     }

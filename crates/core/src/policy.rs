@@ -159,7 +159,12 @@ impl Policy {
             Action::Read(read) => path(read, RuleSubject::Touch),
             Action::Use(tool) => assessor.tool(tool),
         }
-        assessor.finish()
+        let mut findings = assessor.findings;
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.class));
+        findings.dedup();
+        findings.truncate(FINDINGS);
+        let class = findings.first().map_or(RiskClass::Green, |finding| finding.class);
+        Assessment { class, findings }
     }
 
     /// Whether an agent of this rank needs a permission for this class.
@@ -228,14 +233,6 @@ struct Assessor<'a> {
 }
 
 impl Assessor<'_> {
-    fn finish(mut self) -> Assessment {
-        self.findings.sort_by_key(|finding| std::cmp::Reverse(finding.class));
-        self.findings.dedup();
-        self.findings.truncate(FINDINGS);
-        let class = self.findings.first().map_or(RiskClass::Green, |finding| finding.class);
-        Assessment { class, findings: self.findings }
-    }
-
     fn add_finding(&mut self, what: &str, rule: &Rule) {
         let place = Some((rule.name.clone(), rule.place.clone()));
         self.add(what, rule.class, &rule.why, place);

@@ -129,14 +129,12 @@ fn uuid(text: &str) -> Option<usize> {
 
 /// A word without digits stays a word, and a plain number stays a number.
 fn is_hash(word: &str) -> bool {
-    let (digits, prefixed) = match word.strip_prefix("0x") {
-        Some(digits) => (digits, true),
-        None => (word, false),
-    };
+    let digits = word.strip_prefix("0x").unwrap_or(word);
+    let is_prefixed = digits.len() < word.len();
     let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_mixed = digits.bytes().any(|byte| byte.is_ascii_digit())
         && !digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_hex && (prefixed || (digits.len() >= HASH_CHARS && is_mixed))
+    is_hex && (is_prefixed || (digits.len() >= HASH_CHARS && is_mixed))
 }
 
 #[cfg(test)]

@@ -21,22 +21,20 @@ use crate::yaml::{self, Entries, Name, Spanned, place};
 /// In dollars. More is a typing mistake.
 const MOST_COST: f64 = 1e9;
 
-/// State shared by all files of one workflow while they are loaded.
-pub(super) struct Loading<'a> {
-    /// Reads a file by its path from the folder of the outermost file.
-    pub(super) include: &'a dyn Fn(&str) -> Result<String, String>,
-    pub(super) included: Cell<usize>,
-    /// The folder of the outermost file, as far as its name contains it, with a trailing slash.
-    pub(super) folder: &'a str,
-}
-
 /// A file and the chain of files that include it.
+#[derive(Clone, Copy)]
 pub(super) struct File<'a> {
     pub(super) text: &'a str,
     /// Its name in messages.
     pub(super) origin: &'a str,
     /// The including files and the file itself, as paths from the folder of the outermost one.
     pub(super) inside: &'a [String],
+    /// Reads a file by its path from the folder of the outermost file.
+    pub(super) include: &'a dyn Fn(&str) -> Result<String, String>,
+    /// How many files the whole workflow includes so far.
+    pub(super) included: &'a Cell<usize>,
+    /// The folder of the outermost file, as far as its name contains it, with a trailing slash.
+    pub(super) folder: &'a str,
 }
 
 /// An expanded file, with the names that its steps are known by.
@@ -67,11 +65,7 @@ pub(super) struct Draft<'s> {
     pub(super) number: usize,
 }
 
-pub(super) fn expand(
-    file: &File<'_>,
-    given: &Values,
-    loading: &Loading<'_>,
-) -> Result<ExpandedFile, Problems> {
+pub(super) fn expand(file: &File<'_>, given: &Values) -> Result<ExpandedFile, Problems> {
     let fail = |problems| Problems::new(file.origin, file.text, problems);
     let source = source::read(file.text).map_err(|problem| fail(vec![problem]))?;
     let mut report = Report::default();
@@ -88,7 +82,7 @@ pub(super) fn expand(
     if !report.problems.is_empty() {
         return Err(fail(report.problems));
     }
-    let drafts = drafts(&source, &scope, file, loading, &mut report)?;
+    let drafts = drafts(&source, &scope, file, &mut report)?;
     let expanded = drafts.and_then(|drafts| check::resolve(&source, flow, drafts, &mut report));
     expanded.filter(|_| report.problems.is_empty()).ok_or_else(|| fail(report.problems))
 }
@@ -133,7 +127,6 @@ fn drafts<'s>(
     source: &'s WorkflowSource,
     scope: &Scope,
     file: &File<'_>,
-    loading: &Loading<'_>,
     report: &mut Report,
 ) -> Result<Option<Vec<Draft<'s>>>, Problems> {
     let mut drafts: Vec<Draft<'s>> = Vec::new();
@@ -149,7 +142,7 @@ fn drafts<'s>(
             let (steps, groups) = match &step.uses {
                 Some(uses) => {
                     let id = format!("{}{suffix}", step.id.value);
-                    match include(step, uses, &scope, file, loading, report)? {
+                    match include(step, uses, &scope, file, report)? {
                         Some(expanded) => prefixed(expanded, &id, step),
                         None => {
                             is_whole = false;
@@ -271,7 +264,6 @@ fn include(
     uses: &Name,
     scope: &Scope,
     file: &File<'_>,
-    loading: &Loading<'_>,
     report: &mut Report,
 ) -> Result<Option<ExpandedFile>, Problems> {
     let uses = Reader { scope, report }.name(uses);
@@ -296,11 +288,11 @@ fn include(
         report.at(&uses, message, inside.join(" -> "));
         return Ok(None);
     }
-    loading.included.set(loading.included.get() + 1);
-    if !report.fits(&uses, loading.included.get(), limits::WORKFLOW_INCLUDES) {
+    file.included.set(file.included.get() + 1);
+    if !report.fits(&uses, file.included.get(), limits::WORKFLOW_INCLUDES) {
         return Ok(None);
     }
-    let text = match (loading.include)(&path) {
+    let text = match (file.include)(&path) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("cannot read `{}`: {error}", clip(&uses.value));
@@ -308,9 +300,9 @@ fn include(
             return Ok(None);
         }
     };
-    let origin = format!("{}{path}", loading.folder);
-    let included = File { text: &text, origin: &origin, inside: &inside };
-    let expanded = expand(&included, &given, loading);
+    let origin = format!("{}{path}", file.folder);
+    let included = File { text: &text, origin: &origin, inside: &inside, ..*file };
+    let expanded = expand(&included, &given);
     expanded.map(Some).map_err(|problems| included_by(problems, file.origin, place(&uses).0))
 }
 

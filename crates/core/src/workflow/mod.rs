@@ -62,9 +62,9 @@ pub fn load(
     include: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Workflow, Problems> {
     let (folder, name) = origin.rfind('/').map_or(("", origin), |at| origin.split_at(at + 1));
-    let loading = expand::Loading { include, included: Cell::new(0), folder };
-    let file = expand::File { text, origin, inside: &[name.to_owned()] };
-    expand::expand(&file, params, &loading).map(|unit| unit.flow)
+    let (inside, included) = ([name.to_owned()], Cell::new(0));
+    let file = expand::File { text, origin, inside: &inside, include, included: &included, folder };
+    expand::expand(&file, params).map(|unit| unit.flow)
 }
 
 /// What a file declares, before anything is filled in. Empty for an unreadable text.

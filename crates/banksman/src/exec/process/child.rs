@@ -105,14 +105,10 @@ impl Child {
         turns: usize,
         on_output: &mut dyn FnMut(Side, &[u8]),
     ) {
-        for side in [Side::Out, Side::Err] {
+        for (side, slot) in [(Side::Out, &mut self.out), (Side::Err, &mut self.err)] {
             for _ in 0..turns {
-                let slot = match side {
-                    Side::Out => &mut self.out,
-                    Side::Err => &mut self.err,
-                };
-                let Some(pipe) = slot else { break };
-                match rustix::io::read(&*pipe, &mut *buffer) {
+                let Some(pipe) = &*slot else { break };
+                match rustix::io::read(pipe, &mut *buffer) {
                     Ok(0) => *slot = None,
                     Ok(count) => on_output(side, &buffer[..count]),
                     Err(Errno::INTR) => {}
