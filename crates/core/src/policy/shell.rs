@@ -84,7 +84,7 @@ impl Script {
             Err(why) => return self.add_unparsed(why),
         };
         let (mut pipeline, mut simple) = (Vec::new(), CommandBuilder::default());
-        for token in tokens {
+        for token in tokens.into_iter().chain([ShellToken::Separator]) {
             match token {
                 ShellToken::Word(word) => simple.word(word),
                 ShellToken::RedirectTo => simple.next_is_target = true,
@@ -93,18 +93,10 @@ impl Script {
                 ShellToken::Pipe => self.end(&mut simple, &mut pipeline, depth),
                 ShellToken::Separator => {
                     self.end(&mut simple, &mut pipeline, depth);
-                    self.close(&mut pipeline);
+                    let whole = std::mem::take(&mut pipeline);
+                    self.pipelines.extend(Some(whole).filter(|whole| !whole.is_empty()));
                 }
             }
-        }
-        self.end(&mut simple, &mut pipeline, depth);
-        self.close(&mut pipeline);
-    }
-
-    fn close(&mut self, pipeline: &mut Vec<SimpleCommand>) {
-        let whole = std::mem::take(pipeline);
-        if !whole.is_empty() {
-            self.pipelines.push(whole);
         }
     }
 

@@ -78,11 +78,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn sign(&mut self, sign: char) -> bool {
-        let is_there = self.next_is_sign(sign);
-        if is_there {
-            self.rest = &self.rest[1..];
-        }
-        is_there
+        self.skip_while(1, |token| token == TimeToken::Sign(sign)) == 1
     }
 
     pub(super) fn word(&mut self) -> Option<&'a str> {
