@@ -10,12 +10,15 @@ use std::str::FromStr;
 
 use banksman_core::failure::Deliverable;
 use banksman_core::ids::{NotAnId, RunId, TaskId};
-use banksman_core::receipt::TaskText;
+use banksman_core::receipt::{EndCause, TaskText};
 use banksman_core::time::Instant;
 use banksman_core::workflow::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentRequest, AgentSetup, AgentUsage};
+
+/// The result of a part of a job; an error is a premature end of the whole job.
+pub type JobResult<T> = Result<T, EndCause>;
 
 /// Identifies a job and names its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

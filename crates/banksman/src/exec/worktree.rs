@@ -24,7 +24,7 @@ use banksman_core::receipt::{EndCause, PrepareFault};
 
 use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
-use super::job::Workspace;
+use super::job::{JobResult, Workspace};
 use super::process::{Program, ProgramOutput, Result, RunError, Runner};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
@@ -62,10 +62,7 @@ impl From<RunError> for EndCause {
 
 /// Prepares the worktree: creates or takes it over, checks out its branch, rebases it if its base
 /// has moved and nothing prevents that, and sets it up.
-pub fn prepare(
-    runner: &mut dyn Runner,
-    workspace: &Workspace,
-) -> Result<PreparedWorktree, EndCause> {
+pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<PreparedWorktree> {
     check_names(workspace)?;
     let mut job = WorktreeJob::new(runner, workspace)?;
     let held = job.lock_worktree(&workspace.worktree)?;
@@ -196,7 +193,7 @@ struct Branches {
     published: Option<String>,
 }
 
-fn check_names(workspace: &Workspace) -> Result<(), EndCause> {
+fn check_names(workspace: &Workspace) -> JobResult<()> {
     let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
     match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
         None => Ok(()),
@@ -213,7 +210,7 @@ fn diverged(detail: String) -> EndCause {
 }
 
 impl WorktreeJob<'_> {
-    fn resolve_branches(&mut self) -> Result<Branches, EndCause> {
+    fn resolve_branches(&mut self) -> JobResult<Branches> {
         let Workspace { base, branch, remote, repo, .. } = self.workspace;
         let mut git = Git::at(self.runner, repo);
         if let Some(remote) = remote {
@@ -278,7 +275,7 @@ impl WorktreeJob<'_> {
         &mut self,
         branches: &Branches,
         is_clean: bool,
-    ) -> Result<(String, String), EndCause> {
+    ) -> JobResult<(String, String)> {
         let mut head = head_of(&mut self.git())?;
         if let Some(published) = &branches.published {
             head = self.follow_remote(head, published, is_clean)?;
@@ -315,7 +312,7 @@ impl WorktreeJob<'_> {
         head: String,
         published: &str,
         is_clean: bool,
-    ) -> Result<String, EndCause> {
+    ) -> JobResult<String> {
         let workspace = self.workspace;
         let mut git = self.git();
         if git.is_ancestor(published, &head)? {

@@ -112,15 +112,11 @@ fn check_schema(schema: &Value, place: &str, depth: usize) -> Result<(), String>
     let keywords = schema
         .as_object()
         .ok_or_else(|| format!("{}: a schema must be an object", shown(place)))?;
-    for (keyword, value) in keywords {
-        check_keyword(keyword, value, place, depth)?;
-    }
-    Ok(())
+    keywords.iter().try_for_each(|(keyword, value)| check_keyword(keyword, value, place, depth))
 }
 
 fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{}: `{keyword}` must be {what}", shown(place)));
-    let below = |name: &str| format!("{place}/{name}");
     match keyword {
         "type" if types(value).is_none() => wrong("a JSON type or a list of JSON types"),
         "required" if !value.as_array().is_some_and(|list| list.iter().all(Value::is_string)) => {
@@ -131,9 +127,10 @@ fn check_keyword(keyword: &str, value: &Value, place: &str, depth: usize) -> Res
             wrong("a non-negative integer")
         }
         "minimum" | "maximum" if !value.is_number() => wrong("a number"),
-        "items" => check_schema(value, &below(keyword), depth + 1),
         "additionalProperties" if value.is_boolean() => Ok(()),
-        "additionalProperties" => check_schema(value, &below(keyword), depth + 1),
+        "items" | "additionalProperties" => {
+            check_schema(value, &format!("{place}/{keyword}"), depth + 1)
+        }
         "properties" => match value.as_object() {
             None => wrong("an object"),
             Some(all) => all.iter().try_for_each(|(name, schema)| {

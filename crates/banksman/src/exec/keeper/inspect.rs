@@ -3,17 +3,17 @@
 
 use std::path::Path;
 
-use banksman_core::receipt::{EndCause, Evidence};
+use banksman_core::receipt::Evidence;
 
 use super::super::evidence::run_command;
 use super::super::files;
-use super::super::job::Verification;
+use super::super::job::{JobResult, Verification};
 use super::Keeper;
 use super::status::Stage;
 
 impl Keeper {
     /// Runs the commands only if no file is missing: otherwise they could not add anything.
-    pub(super) fn inspect(&mut self, folder: &Path, checks: &Verification) -> Result<(), EndCause> {
+    pub(super) fn inspect(&mut self, folder: &Path, checks: &Verification) -> JobResult<()> {
         self.confirm_lease()?;
         self.status_file.status.stage = Stage::Evidence;
         let mut found = Evidence { missing: missing(folder, checks), ..Evidence::default() };

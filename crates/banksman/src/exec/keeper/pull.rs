@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use banksman_core::failure::pr_link;
-use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
+use banksman_core::receipt::{Evidence, ObservedSignal};
 
 use super::super::git::{Git, PullRequest};
-use super::super::job::Workspace;
+use super::super::job::{JobResult, Workspace};
 use super::super::process::{Result, RunError};
 use super::Keeper;
 use super::stages::{is_success, no_worktree};
@@ -104,7 +104,7 @@ impl Keeper {
     }
 
     /// Checks once for a manual step, without a worktree.
-    pub(super) fn poll_pull_request(&mut self, place: Option<&Workspace>) -> Result<(), EndCause> {
+    pub(super) fn poll_pull_request(&mut self, place: Option<&Workspace>) -> JobResult<()> {
         let workspace = place.ok_or_else(no_worktree)?;
         self.status_file.status.stage = Stage::Evidence;
         self.receipt.evidence = Some(self.look_once(workspace)?);

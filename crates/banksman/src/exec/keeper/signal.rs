@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use banksman_core::receipt::{EndCause, Evidence, ObservedSignal};
+use banksman_core::receipt::{Evidence, ObservedSignal};
 use banksman_core::workflow::Signal;
 
 use super::super::files::AtPath;
 use super::super::git::Git;
-use super::super::job::{Verification, Workspace};
+use super::super::job::{JobResult, Verification, Workspace};
 use super::super::mailbox::hide_from_git;
 use super::super::process::Result;
 use super::super::worktree::{common_folder, environment};
@@ -24,11 +24,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 impl Keeper {
     /// Prepares the mailbox before the agent starts. A signal from before the run proves nothing,
     /// so a failure to remove one is a fault.
-    pub(super) fn clear_mailbox(
-        &self,
-        checks: &Verification,
-        folder: &Path,
-    ) -> Result<(), EndCause> {
+    pub(super) fn clear_mailbox(&self, checks: &Verification, folder: &Path) -> JobResult<()> {
         if let Some(Signal::SentinelFile { path }) = &checks.signal {
             for root in roots(checks, folder) {
                 mailbox::remove_signal(root, path).map_err(|error| {
@@ -44,11 +40,7 @@ impl Keeper {
 
     /// Copies feedback and hides the mailbox from git, for agents and for people who do a step
     /// manually.
-    pub(super) fn open_mailbox(
-        &self,
-        checks: &Verification,
-        folder: &Path,
-    ) -> Result<(), EndCause> {
+    pub(super) fn open_mailbox(&self, checks: &Verification, folder: &Path) -> JobResult<()> {
         let (Some(workspace), Some(root)) = (&self.spec.workspace, &checks.mailbox) else {
             return Ok(());
         };

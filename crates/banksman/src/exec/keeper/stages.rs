@@ -16,7 +16,7 @@ use banksman_core::text::start_of;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
 use super::super::job::{
-    AgentWork, Evaluator, JobWork, RunLimits, StepJudge, Verification, Workspace,
+    AgentWork, Evaluator, JobResult, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
 use super::super::merge::{find, merge};
 use super::super::worktree::environment;
@@ -40,9 +40,6 @@ const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
 /// The limit for one objection to an answer, which may quote a member name of any length.
 const OBJECTION_BYTES: usize = 300;
-
-/// An error is a premature end of the job.
-type Result<T, E = EndCause> = std::result::Result<T, E>;
 
 impl Keeper {
     /// Does what the spec asks for. The receipt records everything that happens.
@@ -75,7 +72,7 @@ impl Keeper {
         self.receipt.ended_at = clock::now();
     }
 
-    fn agent_work(&mut self, place: Option<&Workspace>, work: &AgentWork) -> Result<()> {
+    fn agent_work(&mut self, place: Option<&Workspace>, work: &AgentWork) -> JobResult<()> {
         check_schema(&work.ask)?;
         let (folder, prepared) = self.prepare(place)?;
         self.clear_mailbox(&work.checks, &folder)?;
@@ -105,7 +102,7 @@ impl Keeper {
         folder: &Path,
         place: Option<(&Workspace, worktree::PreparedWorktree)>,
         succeeded: bool,
-    ) -> Result<()> {
+    ) -> JobResult<()> {
         let demanded = &work.checks;
         // Before anything is removed or checked, while the files are as the agent left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
@@ -137,7 +134,7 @@ impl Keeper {
         place: Option<&Workspace>,
         checks: &Verification,
         message: Option<&str>,
-    ) -> Result<()> {
+    ) -> JobResult<()> {
         let (folder, prepared) = self.prepare(place)?;
         let (workspace, prepared) = place.zip(prepared).ok_or_else(no_worktree)?;
         self.open_mailbox(checks, &folder)?;
@@ -150,7 +147,7 @@ impl Keeper {
     }
 
     /// Skips the evaluator if the facts already contradict success.
-    fn judge_step(&mut self, judge: &StepJudge) -> Result<()> {
+    fn judge_step(&mut self, judge: &StepJudge) -> JobResult<()> {
         let found = self.receipt.evidence.as_ref();
         if !found.is_some_and(|evidence| failure::check(evidence, None).ambiguous) {
             return Ok(());
@@ -166,7 +163,7 @@ impl Keeper {
         checks: &Verification,
         message: &str,
         commit: Option<&str>,
-    ) -> Result<()> {
+    ) -> JobResult<()> {
         self.confirm_lease()?;
         let workspace = place.ok_or_else(no_worktree)?;
         // A branch that collects others is built first.
@@ -185,7 +182,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn find_merge(&mut self, place: Option<&Workspace>, commit: Option<&str>) -> Result<()> {
+    fn find_merge(&mut self, place: Option<&Workspace>, commit: Option<&str>) -> JobResult<()> {
         self.confirm_lease()?;
         let workspace = place.ok_or_else(no_worktree)?;
         self.status_file.status.stage = Stage::Merge;
@@ -193,7 +190,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn clean_up(&mut self, workspace: &Workspace) -> Result<()> {
+    fn clean_up(&mut self, workspace: &Workspace) -> JobResult<()> {
         self.status_file.status.stage = Stage::CleanUp;
         let removed = worktree::removal::remove(self, workspace)?;
         if let Some(rescue) = removed.rescue {
@@ -207,7 +204,7 @@ impl Keeper {
     fn prepare(
         &mut self,
         place: Option<&Workspace>,
-    ) -> Result<(PathBuf, Option<worktree::PreparedWorktree>)> {
+    ) -> JobResult<(PathBuf, Option<worktree::PreparedWorktree>)> {
         self.confirm_lease()?;
         let Some(workspace) = place else { return Ok((self.work_folder()?, None)) };
         let prepared = worktree::prepare(self, workspace);
@@ -221,7 +218,7 @@ impl Keeper {
 
     /// Confirms, before the job touches anything, that the lease is held and that nobody has
     /// requested a stop.
-    pub(super) fn confirm_lease(&mut self) -> Result<()> {
+    pub(super) fn confirm_lease(&mut self) -> JobResult<()> {
         // An interruption is kept in `interrupt`, which the loop looks at.
         drop(self.tick(clock::monotonic()));
         while self.interrupt.is_none()
@@ -232,7 +229,7 @@ impl Keeper {
         self.check_interrupt()
     }
 
-    fn work_folder(&self) -> Result<PathBuf> {
+    fn work_folder(&self) -> JobResult<PathBuf> {
         let folder = self.folder.work();
         fs::create_dir_all(&folder).map_err(|error| {
             environment(format!("failed to create `{}`: {error}", folder.display()))
@@ -242,7 +239,7 @@ impl Keeper {
 
     /// Runs the agent's turns: the first, one more if it stalled, and one more if its answer
     /// violates the schema.
-    fn run_turns(&mut self, work: &AgentWork, folder: &Path) -> Result<()> {
+    fn run_turns(&mut self, work: &AgentWork, folder: &Path) -> JobResult<()> {
         let spec = Rc::clone(&self.spec);
         let bytes = spec.limits.output_bytes;
         let mut logs = Logs::new(self.folder.path(), OUT_FILE, ERR_FILE, bytes);
@@ -294,7 +291,7 @@ impl Keeper {
 
     /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it
     /// cannot change anything there.
-    fn evaluate(&mut self, evaluator: &Evaluator, facts: &str) -> Result<()> {
+    fn evaluate(&mut self, evaluator: &Evaluator, facts: &str) -> JobResult<()> {
         self.status_file.status.stage = Stage::Evaluate;
         let asked = self.ask_evaluator(evaluator, facts);
         let answered = asked.as_ref().filter(|reading| is_success(Some(reading)));
@@ -348,7 +345,7 @@ impl Keeper {
         failure::is_ambiguous(&self.receipt, &asked)
     }
 
-    fn check_interrupt(&self) -> Result<()> {
+    fn check_interrupt(&self) -> JobResult<()> {
         self.interrupt.clone().map_or(Ok(()), Err)
     }
 }
@@ -407,7 +404,7 @@ fn evaluator_input(receipt: &Receipt) -> String {
 }
 
 /// Refuses to start an agent for an answer that cannot be checked.
-fn check_schema(ask: &AgentRequest) -> Result<()> {
+fn check_schema(ask: &AgentRequest) -> JobResult<()> {
     let checked = ask.schema.as_ref().map_or(Ok(()), schema::check_supported);
     checked.map_err(|fault| {
         let detail = format!("the answer's schema is not supported: {fault}");

@@ -61,22 +61,21 @@ pub(super) fn inspect(common: &Path, worktree: &Path) -> io::Result<WorktreeStat
     let Some(found) = files::if_exists(fs::symlink_metadata(worktree))? else {
         return Ok(WorktreeState::Free);
     };
+    let foreign = |why: &str| Ok(WorktreeState::Foreign(why.to_owned()));
     if !found.is_dir() {
-        return Ok(WorktreeState::Foreign("it is not a folder".to_owned()));
+        return foreign("it is not a folder");
     }
     let dot_git = worktree.join(".git");
     match fs::symlink_metadata(&dot_git) {
         Ok(found) if found.is_file() && found.len() > 0 => {}
         Ok(found) if !found.is_file() => {
-            return Ok(WorktreeState::Foreign("it contains a repository of its own".to_owned()));
+            return foreign("it contains a repository of its own");
         }
         Err(_) if fs::read_dir(worktree)?.next().is_none() => return Ok(WorktreeState::Free),
         // An empty file counts as none: a killed git created the file and did not write it.
         Ok(_) | Err(_) => {
             let Some(record) = record_of(common, worktree)? else {
-                return Ok(WorktreeState::Foreign(
-                    "it contains files that belong to no worktree".to_owned(),
-                ));
+                return foreign("it contains files that belong to no worktree");
             };
             link_folder(worktree, &record)?;
             return Ok(state_of(record));
@@ -88,7 +87,7 @@ pub(super) fn inspect(common: &Path, worktree: &Path) -> io::Result<WorktreeStat
             || records.canonicalize().is_ok_and(|real| real == common.join("worktrees"))
     });
     if !is_of_this {
-        return Ok(WorktreeState::Foreign("it is a worktree of another repository".to_owned()));
+        return foreign("it is a worktree of another repository");
     }
     if !record.is_dir() {
         return Ok(WorktreeState::Orphan);

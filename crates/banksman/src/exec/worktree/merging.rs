@@ -8,7 +8,7 @@ use banksman_core::receipt::EndCause;
 
 use super::{WorktreeJob, diverged, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
-use crate::exec::job::Workspace;
+use crate::exec::job::{JobResult, Workspace};
 use crate::exec::process::Result;
 
 /// The most branches that one task may merge.
@@ -22,7 +22,7 @@ impl WorktreeJob<'_> {
     pub(super) fn merge_branches(
         &mut self,
         (mut base, mut head): (String, String),
-    ) -> Result<(String, String), EndCause> {
+    ) -> JobResult<(String, String)> {
         let workspace = self.workspace;
         let count = workspace.merges_in.len();
         if count == 0 {
@@ -100,7 +100,7 @@ fn merge_in(
     (branch, tip): (&str, &str),
     head: &str,
     worktree: &Path,
-) -> Result<String, EndCause> {
+) -> JobResult<String> {
     // Try the merge on the commits first, so that a conflict leaves no trace in the files.
     if !git.is_ancestor(head, tip)?
         && let MergeTree::Conflict { paths } = git.merge_tree(head, tip)?

@@ -7,12 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use banksman_core::receipt::EndCause;
-
 use super::{WorktreeJob, diverged, link};
 use crate::exec::files::{AtPath, if_exists, paths_in};
 use crate::exec::git::{CheckoutTarget, Git, Status};
-use crate::exec::job::Workspace;
+use crate::exec::job::{JobResult, Workspace};
 use crate::exec::process::{Result, RunError};
 
 /// Files in a record that show an unfinished operation, in the order of checking.
@@ -73,7 +71,7 @@ pub(in crate::exec) fn move_branch_to_head(
 
 impl WorktreeJob<'_> {
     /// Makes a worktree usable. Returns whether it is clean.
-    pub(super) fn recover(&mut self, record: &Path) -> Result<bool, EndCause> {
+    pub(super) fn recover(&mut self, record: &Path) -> JobResult<bool> {
         self.clear_locks(Some(record))?;
         self.undo_interrupted(record)?;
         self.abort_unfinished(record)?;
