@@ -67,7 +67,11 @@ pub fn gather(
     }
     evidence.head = state.head.clone();
     evidence.commits = git.count(&[&prepared.base], &state.head)?;
-    count_changes(&mut evidence, &changes, &state.status);
+    let changed = paths(&changes, &state.status).into_iter().take(EVIDENCE_PATHS);
+    evidence.paths = changed.map(|path| shown(path)).collect();
+    evidence.files = changes.files;
+    evidence.insertions = changes.insertions;
+    evidence.deletions = changes.deletions;
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
     if is_allowed && is_due && !state.is_away && !checks.commands.is_empty() {
@@ -151,14 +155,6 @@ fn commit_remaining(
     }
     git.commit_index(message)?;
     git.commit_of("HEAD")
-}
-
-fn count_changes(evidence: &mut Evidence, changes: &CommitChanges, status: &Status) {
-    let paths = paths(changes, status).into_iter().take(EVIDENCE_PATHS);
-    evidence.paths = paths.map(|path| shown(path)).collect();
-    evidence.files = changes.files;
-    evidence.insertions = changes.insertions;
-    evidence.deletions = changes.deletions;
 }
 
 /// All changed paths, committed or not.

@@ -224,7 +224,7 @@ pub(in crate::exec) fn changed_at(meta: &fs::Metadata) -> Instant {
 }
 
 /// A link to a folder does not count: following it might never end.
-fn is_folder(entry: &DirEntry) -> bool {
+pub(in crate::exec) fn is_folder(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 

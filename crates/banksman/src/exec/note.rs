@@ -63,8 +63,7 @@ fn resolve_existing(folder: &Path) -> PathBuf {
 fn refuse_agent_folder(real: &Path, folder: &Path, projects: &[PathBuf]) -> Result<(), NoteError> {
     let refused = |why: String| NoteError::Place { folder: folder.to_owned(), why };
     // In a linked worktree `.git` is a file that names the repository.
-    let worktree = real.ancestors().find(|one| one.join(".git").is_file());
-    if let Some(worktree) = worktree {
+    if let Some(worktree) = real.ancestors().find(|one| one.join(".git").is_file()) {
         let why = format!("`{}` is a worktree, in which agents may write", worktree.display());
         return Err(refused(why));
     }

@@ -4,8 +4,6 @@
 //! Nothing is deleted. After a crash, moved files stay moved and the next call moves the rest.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use super::names::{is_taken_signal, matches_template, numbered};
 use super::signals::{gate_signals, step_signal};
@@ -77,7 +75,7 @@ impl Mailbox {
     fn archive(&self, folder: &str, name: &str, past: &str) -> Result<usize> {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
         let Some(from) = place::existing(&self.root, &path)? else { return Ok(0) };
-        if is_folder(&from) {
+        if from.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             return Ok(0);
         }
         let inside = path.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/'));
@@ -102,8 +100,4 @@ fn folders(folder: &str) -> Vec<String> {
         return vec![folder.to_owned()];
     }
     (1..=NUMBERED_FOLDERS).map(|n| folder.replace("{n}", &n.to_string())).collect()
-}
-
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
 }

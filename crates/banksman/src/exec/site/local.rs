@@ -175,13 +175,11 @@ impl LocalSite {
     fn prune(&self, now: Instant, at_most: usize) -> Result<()> {
         let past = self.home.join("past");
         let entries = fs::read_dir(&past).at("list", &past)?;
-        let mut aged: Vec<(Instant, PathBuf)> = entries
-            .filter_map(|entry| {
-                // What is gone already needs no pruning.
-                let entry = entry.ok()?;
-                Some((changed_at(&entry.metadata().ok()?), entry.path()))
-            })
-            .collect();
+        // What is gone already needs no pruning.
+        let aged = entries
+            .flatten()
+            .filter_map(|entry| Some((changed_at(&entry.metadata().ok()?), entry.path())));
+        let mut aged: Vec<(Instant, PathBuf)> = aged.collect();
         aged.sort();
         let surplus = aged.len().saturating_sub(at_most);
         let is_expired = |at: usize, since: Instant| at < surplus || now.since(since) > PAST_AGE;

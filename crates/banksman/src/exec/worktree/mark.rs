@@ -169,8 +169,7 @@ fn is_worktree(folder: &Path) -> bool {
 }
 
 fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     // A folder that goes away while it is listed is not there.
     let entries = files::entries(folder)?.flatten();
-    Ok(entries.filter(is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
+    Ok(entries.filter(files::is_folder).take(WORKTREES).map(|entry| entry.path()).collect())
 }
