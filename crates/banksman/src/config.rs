@@ -333,9 +333,13 @@ impl Layers {
         first.map(|(_, (_, origin))| origin.to_string()).unwrap_or_default()
     }
 
-    fn duration(&self, key: &str) -> Duration {
-        keys::duration(&self.text_of(key))
+    fn span(&self, key: &str) -> banksman_core::time::Span {
+        keys::span(&self.text_of(key))
             .expect("every layer checks its spans, and every span has a default")
+    }
+
+    fn duration(&self, key: &str) -> Duration {
+        Duration::from_millis(self.span(key).0.unsigned_abs())
     }
 
     fn number(&self, key: &str) -> u64 {

@@ -130,15 +130,15 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
         limits: AgentLimits {
             agents: narrow(layers.number("limits.agents")),
             total: Some(narrow(layers.number("limits.total"))).filter(|total| *total > 0),
-            lease: span(layers, "limits.lease"),
-            run: span(layers, "limits.run"),
-            idle: span(layers, "limits.idle"),
-            grace: span(layers, "limits.grace"),
+            lease: layers.span("limits.lease"),
+            run: layers.span("limits.run"),
+            idle: layers.span("limits.idle"),
+            grace: layers.span("limits.grace"),
             output_bytes: layers.number("limits.output") * 1024 * 1024,
         },
         budgets: BudgetSettings {
             task: Budget {
-                time: Some(span(layers, "budget.task_time")),
+                time: Some(layers.span("budget.task_time")),
                 ..budget(layers, "budget.task")
             },
             day: budget(layers, "budget.day"),
@@ -153,7 +153,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
         },
         verify: Verify {
             commands: layers.list("verify.commands"),
-            timeout: span(layers, "verify.timeout"),
+            timeout: layers.span("verify.timeout"),
             allowed_paths: layers.list("verify.allowed_paths"),
             denied_paths: layers.list("verify.denied_paths"),
         },
@@ -167,7 +167,7 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
             })
             .collect(),
         evaluator: layers.given("evaluator.worker"),
-        evaluator_timeout: span(layers, "evaluator.timeout"),
+        evaluator_timeout: layers.span("evaluator.timeout"),
         panels: panels(layers, root)?,
         policy: PolicyFile::of(root)?,
         pass: layers.list("environment.pass"),
@@ -236,11 +236,6 @@ fn micros(layers: &Layers, key: &str) -> Option<i64> {
         Some((Raw::Number(dollars), _)) if *dollars > 0.0 => Some((dollars * 1e6).round() as i64),
         Some(_) | None => None,
     }
-}
-
-pub(super) fn span(layers: &Layers, key: &str) -> Span {
-    let millis = layers.duration(key).as_millis();
-    Span(i64::try_from(millis).expect("the check limits spans"))
 }
 
 pub(super) fn narrow(number: u64) -> u32 {

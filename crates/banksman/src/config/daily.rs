@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use banksman_core::machine::Actor;
 use banksman_core::time::Span;
 
-use super::agents::span;
 use super::{ConfigError, Layers, Result};
 
 /// The name behind the answers if there is no other.
@@ -30,5 +29,5 @@ pub(super) fn daily(layers: &Layers, actor: &Actor) -> Result<Daily> {
         ConfigError::value(&layers.origin("daily.owner"), error.to_string(), "for example kim")
     })?;
     let folder = layers.given("daily.folder").map(PathBuf::from);
-    Ok(Daily { folder, owner, settle: span(layers, "daily.settle") })
+    Ok(Daily { folder, owner, settle: layers.span("daily.settle") })
 }

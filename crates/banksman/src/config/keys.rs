@@ -1,7 +1,5 @@
 //! The list of settings: names, types, environment variables and flags.
 
-use std::time::Duration;
-
 use banksman_core::policy::Rank;
 use banksman_core::time::Span;
 
@@ -190,7 +188,7 @@ impl SettingType {
         let fits = match (self, raw) {
             (Self::Text, Raw::Text(text)) => on_one_line(text),
             (Self::OneOf(words), Raw::Text(text)) => words.contains(&text.as_str()),
-            (Self::Time, Raw::Text(text)) => duration(text).is_some(),
+            (Self::Time, Raw::Text(text)) => span(text).is_some(),
             (Self::Whole(least, most), raw) => {
                 number(raw).is_some_and(|number| (least..=most).contains(&number))
             }
@@ -213,9 +211,8 @@ impl SettingType {
     }
 }
 
-pub(super) fn duration(text: &str) -> Option<Duration> {
-    let span = text.parse::<Span>().ok().filter(|span| *span > Span(0) && *span <= LONGEST)?;
-    u64::try_from(span.0).ok().map(Duration::from_millis)
+pub(super) fn span(text: &str) -> Option<Span> {
+    text.parse::<Span>().ok().filter(|span| *span > Span(0) && *span <= LONGEST)
 }
 
 /// The environment has only strings, so a number in a string is accepted.

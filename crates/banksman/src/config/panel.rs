@@ -7,7 +7,7 @@ use banksman_core::limits;
 use banksman_core::panel::registry::{self, Reviewer, Specialist, is_name};
 use banksman_core::time::Span;
 
-use super::agents::{names, narrow, span};
+use super::agents::{names, narrow};
 use super::{ConfigError, Layers, Result, layer};
 use crate::prompts::{PromptError, Prompts, built_in_brief};
 
@@ -58,14 +58,14 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels> {
         reviewers,
         named: named(layers, &prompts)?,
         specialists,
-        verdict_timeout: span(layers, "panel.verdict_timeout"),
+        verdict_timeout: layers.span("panel.verdict_timeout"),
         retries: narrow(layers.number("panel.retries")),
-        first_retry: span(layers, "panel.first_retry"),
-        second_retry: span(layers, "panel.second_retry"),
+        first_retry: layers.span("panel.first_retry"),
+        second_retry: layers.span("panel.second_retry"),
         rounds: narrow(layers.number("panel.rounds")),
-        reply_timeout: span(layers, "panel.reply_timeout"),
-        round_timeout: span(layers, "panel.round_timeout"),
-        total_timeout: span(layers, "panel.timeout"),
+        reply_timeout: layers.span("panel.reply_timeout"),
+        round_timeout: layers.span("panel.round_timeout"),
+        total_timeout: layers.span("panel.timeout"),
     })
 }
 
