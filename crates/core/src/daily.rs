@@ -68,6 +68,10 @@ pub struct Completed {
     pub title: String,
     /// The URL of its pull request; empty if there is none.
     pub pr: String,
+    /// Whether its work is on the base branch.
+    pub merged: bool,
+    /// Who said so, where nobody has proven it.
+    pub unproven: Option<String>,
     /// The time of day.
     pub at: String,
     pub effort: String,

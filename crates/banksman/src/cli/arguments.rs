@@ -29,18 +29,23 @@ pub(super) struct FieldArgs {
 
 impl FieldArgs {
     pub(super) fn fields(&self) -> Result<Fields> {
-        let mut fields = Fields::new();
-        for (name, value) in &self.set {
-            if fields.insert(name.clone(), value.as_str().into()).is_some() {
-                let message = format!("`--set {name}` appears twice");
-                return Err(Failure::argument(message, "set each field once"));
-            }
-        }
-        Ok(fields)
+        fields_of(&self.set)
     }
 }
 
-fn field(text: &str) -> Result<(String, String), String> {
+/// Fields as they were typed; the task's lifecycle says what they mean.
+pub(super) fn fields_of(typed: &[(String, String)]) -> Result<Fields> {
+    let mut fields = Fields::new();
+    for (name, value) in typed {
+        if fields.insert(name.clone(), value.as_str().into()).is_some() {
+            let message = format!("`{name}` is set twice");
+            return Err(Failure::argument(message, "set each field once"));
+        }
+    }
+    Ok(fields)
+}
+
+pub(super) fn field(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write FIELD=VALUE".to_owned()),

@@ -47,6 +47,7 @@ pub(super) fn phrase(hint: &Hint) -> String {
         Hint::ReadTaskAgain => "read the task again with `banksman show ID`, then retry",
         Hint::MoveTask => "`banksman move ID STATE` makes any allowed move",
         Hint::SetField => "set a field with `--set FIELD=VALUE`",
+        Hint::OverrideFact => "`banksman help override` says how a person gives a fact",
         Hint::AskPerson => "ask a person to do this",
         Hint::ActAs => "identify yourself with `--as ROLE:NAME`",
         Hint::ListDecisions => "`banksman decisions` lists the open decisions",

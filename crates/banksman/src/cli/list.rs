@@ -5,7 +5,7 @@ use banksman_core::lifecycle::problem::nearest;
 use clap::Args;
 
 use super::output::{Cell, cells, sanitize, table};
-use super::symbols::{counted, rough_span, style};
+use super::symbols::{counted, rough_span, style, unproven};
 use super::{Context, Exit, Result};
 use crate::api::task::{Task, TaskPage};
 use crate::ops::tasks::{self, TaskListing};
@@ -112,7 +112,7 @@ fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> [Cell
     let task = &stored.task;
     let state = stored.lifecycle.state(task.state);
     let children = children.map(|children| format!(" ({} of {})", children.done, children.total));
-    let text = format!("{}{}", state.name, children.unwrap_or_default());
+    let text = format!("{}{}{}", state.name, children.unwrap_or_default(), unproven(stored));
     let symbols = context.out.symbols;
     let sign = match tasks::tried_again_at(stored) {
         Some(_) => symbols.retrying_cell(),

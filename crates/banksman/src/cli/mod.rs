@@ -43,6 +43,7 @@ mod down;
 mod drawing;
 mod exit;
 mod export;
+mod facts;
 mod failure;
 mod files;
 mod help;
@@ -155,6 +156,7 @@ commands! {
         List(list::ListArgs) => list::run,
         Show(show::ShowArgs) => show::run,
         Move(moves::MoveArgs) => moves::run,
+        Override(facts::OverrideArgs) => facts::run,
         History(history::HistoryArgs) => history::run,
         Changes(changes::ChangesArgs) => changes::run,
         Why(why::WhyArgs) => why::run,

@@ -13,6 +13,7 @@ use super::decisions::show::verdicts;
 use super::output::{self, cells, json_line, sanitize, sanitize_lines, section, table};
 use super::symbols::{
     first_line, format_cost, format_span, format_tokens, local, progress, state_cell, style,
+    unproven,
 };
 use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
@@ -97,7 +98,8 @@ fn facts(
     } else {
         format!(" ({})", state.kind)
     };
-    fact("state", format!("{}{kind} since {}", state.name, local(task.entered_at)));
+    let by = unproven(&detail.stored);
+    fact("state", format!("{}{kind}{by} since {}", state.name, local(task.entered_at)));
     fact("lifecycle", format!("{} {}", shown_task.lifecycle, shown_task.lifecycle_version));
     fact("project", task.project.clone());
     fact("batch", task.batch.clone().unwrap_or_default());

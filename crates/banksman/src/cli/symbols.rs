@@ -8,7 +8,8 @@ use banksman_core::lifecycle::{State, StateKind};
 use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
-use super::output::{Cell, ToCell};
+use super::output::{Cell, ToCell, sanitize};
+use crate::store::Stored;
 use crate::store::query::Progress;
 
 /// Which characters the terminal can show.
@@ -66,6 +67,13 @@ pub(crate) fn state_cell(state: &State) -> Cell {
 
 pub(crate) fn style(kind: StateKind) -> Style {
     look(kind).2
+}
+
+/// Follows the state of a task of which somebody says more than is proven.
+pub(super) fn unproven(stored: &Stored) -> String {
+    let Some(name) = stored.overridden_by() else { return String::new() };
+    let what = if stored.state().kind == StateKind::Done { "marked done" } else { "facts given" };
+    format!(" ({what} by {}, without proof)", sanitize(&name))
 }
 
 /// The symbol of a kind with and without UTF-8, and its style.

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::{FieldError, RejectReason, Rejected};
 
@@ -148,6 +149,8 @@ pub enum Hint {
     ReadTaskAgain,
     MoveTask,
     SetField,
+    /// The fields are facts, which nobody types.
+    OverrideFact,
     /// The caller's role may not do this.
     ActAs,
     /// Only a person may do this.
@@ -397,8 +400,14 @@ fn of_rejection(rejected: &Rejected) -> (Code, Option<Hint>) {
     match rejected.why {
         RejectReason::Invalid => {
             let is_own = |error: &FieldError| !OF_EVERY_TASK.contains(&error.field.as_str());
-            let has_own = rejected.errors.iter().any(is_own);
-            (Code::Refused, has_own.then_some(Hint::SetField))
+            let is_fact =
+                |error: &FieldError| Field::named(&error.field).is_some_and(Field::is_fact);
+            let mut own = rejected.errors.iter().filter(|error| is_own(error)).peekable();
+            let hint = own.peek().is_some().then(|| match own.all(is_fact) {
+                true => Hint::OverrideFact,
+                false => Hint::SetField,
+            });
+            (Code::Refused, hint)
         }
         RejectReason::Forbidden => (Code::Forbidden, Some(Hint::ActAs)),
         RejectReason::StaleLease | RejectReason::StaleVersion => {

@@ -89,6 +89,7 @@ operations! {
     AddTasks       "add tasks"                              All    All    None None   All
     ImportTasks    "import tasks"                           All    None   None None   All
     MoveTask       "move this task"                         All    All    Own  None   All
+    OverrideFacts  "override facts"                         All    None   None None   None
     AskPermission  "ask for permission on this task"        All    All    Own  None   All
     ReportRun      "report on this run"                     All    None   Own  None   All
     AnswerDecision "answer decisions"                       All    None   None None   None

@@ -7,7 +7,7 @@ use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Type, Value};
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Event, NewTask, TransitionRequest, allowed};
+use banksman_core::machine::{Actor, Event, FactOverride, NewTask, TransitionRequest, allowed};
 use banksman_core::time::Instant;
 use serde::Serialize;
 
@@ -149,6 +149,21 @@ pub(super) fn moved(
         version: request.version,
     };
     Ok(store.apply(id, Event::Asked(ask), key, now)?)
+}
+
+/// Records what a person says although there is no proof.
+pub fn override_facts(
+    session: &Session,
+    id: TaskId,
+    facts: &Fields,
+    reason: &str,
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let store = session.may_on(Operation::OverrideFacts, id)?;
+    let now = store.now(now)?;
+    let fields = coerced(&store.task(id)?.lifecycle, facts);
+    let request = FactOverride { actor: session.actor(), fields, reason: reason.to_owned() };
+    Ok(store.apply(id, Event::Overridden(request), None, now)?)
 }
 
 /// Retries a task. A task that waits for its retry starts now.

@@ -150,6 +150,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
         | Event::StaleWrite { .. }
         | Event::Noted(_)
         | Event::DelaySkipped(_)
+        | Event::Overridden(_)
         | Event::NeedsLeft(_) => None,
     }
 }

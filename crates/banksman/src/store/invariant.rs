@@ -85,6 +85,7 @@ fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<CheckedRule> {
         | Event::StaleWrite { .. }
         | Event::Noted(_)
         | Event::DelaySkipped(_)
+        | Event::Overridden(_)
         | Event::NeedsLeft(_) => None,
     }
 }

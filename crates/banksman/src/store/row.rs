@@ -8,7 +8,7 @@ use banksman_core::lifecycle::contract::{
 };
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State};
-use banksman_core::machine::{CounterValue, Lease, Spent, Task};
+use banksman_core::machine::{CounterValue, Lease, Overridden, Spent, Task};
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
@@ -87,6 +87,12 @@ impl Stored {
     /// The plain data of a field as its Rust type; data that does not read is damage of the task.
     pub fn data<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>> {
         Ok(self.task.data(&self.lifecycle, field)?)
+    }
+
+    /// Who gave facts of the task without proof, if somebody did.
+    pub fn overridden_by(&self) -> Option<String> {
+        let overridden = Overridden::of(&self.task, &self.lifecycle).ok().flatten();
+        overridden.map(|overridden| overridden.by)
     }
 
     /// How often the program has counted; 0 if its lifecycle does not count that.

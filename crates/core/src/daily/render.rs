@@ -241,10 +241,13 @@ fn completed(list: &[Completed]) -> String {
     }
     for one in list {
         text.push_str(&format!("\n### [[{}]] {}\n\n", one.task, escaped(&one.title)));
-        let first = if one.pr.is_empty() {
-            (FACTS[1], format!("at {}", escaped(&one.at)))
-        } else {
-            (FACTS[0], format!("{} merged at {}", link(&one.pr), escaped(&one.at)))
+        let by = one.unproven.as_ref();
+        let by = by.map(|name| format!(", marked done by {}, without proof", escaped(name)));
+        let at = format!("at {}{}", escaped(&one.at), by.unwrap_or_default());
+        let first = match (one.pr.as_str(), one.merged) {
+            ("", _) => (FACTS[1], at),
+            (pr, true) => (FACTS[0], format!("{} merged {at}", link(pr))),
+            (pr, false) => (FACTS[0], format!("{} not merged; done {at}", link(pr))),
         };
         let facts = [
             first,

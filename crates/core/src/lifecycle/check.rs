@@ -295,7 +295,7 @@ impl<'a> Checker<'a> {
 fn fits(declared: &Type, computed: &Type) -> bool {
     match (declared, computed) {
         (Type::Any, _) | (_, Type::Any) | (Type::Text, Type::OneOf(_)) => true,
-        (Type::Record(_), Type::Record(_)) => true,
+        (Type::Record(_), Type::Record(_)) | (Type::Texts, Type::List) => true,
         (declared, computed) => declared == computed,
     }
 }

@@ -305,6 +305,7 @@ fn values_of(field: &FieldDecl, thresholds: Option<&[f64]>) -> Vec<Possible> {
         | Type::Time
         | Type::Span
         | Type::List
+        | Type::Texts
         | Type::Record(_)
         | Type::Any => vec![Possible::Present],
     };

@@ -139,6 +139,8 @@ closed! {
         EngineFault = "engine_fault",
         /// A permission, where the lifecycle has no answer that grants it.
         Allow = "allow",
+        /// A fact that a person gave without proof.
+        Override = "override",
         AnswerRefused = "answer_refused",
     }
 }

@@ -28,8 +28,14 @@ const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
 pub(super) const ANYONE: &str = "anyone";
 
 /// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
-const STANDARD_FIELDS: [Field; 5] =
-    [Field::TargetArea, Field::Touches, Field::AllowedPaths, Field::DeniedPaths, Field::Verify];
+const STANDARD_FIELDS: [Field; 6] = [
+    Field::TargetArea,
+    Field::Touches,
+    Field::AllowedPaths,
+    Field::DeniedPaths,
+    Field::Verify,
+    Field::Overridden,
+];
 
 impl Checker<'_> {
     pub(super) fn declare_roles(&mut self, roles: &[Name]) {
@@ -124,7 +130,7 @@ impl Checker<'_> {
         match field_type(kind, 0) {
             Ok(kind) => Some(FieldDecl { kind, by, not_blank, whole: false, line }),
             Err(message) => {
-                let help = "types: text, number, flag, time, list, any, [one, of, these], and \
+                let help = "types: text, number, flag, time, list, texts, any, [one, of, these], and \
                             `type: { member: type }` for a record";
                 self.problem(declared, message, help);
                 None
@@ -169,7 +175,9 @@ impl Checker<'_> {
                 names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
                 // An agent must not loosen the checks on its own work.
-                let by = FieldWriters::Roles(vec![super::RoleId::HUMAN]);
+                let is_given = field != Field::Overridden;
+                let roles = is_given.then_some(super::RoleId::HUMAN);
+                let by = FieldWriters::Roles(roles.into_iter().collect());
                 let standard = FieldDecl { kind, by, not_blank: false, whole: false, line: 0 };
                 names.fields.entry(name.to_owned()).or_insert(standard);
             }

@@ -32,8 +32,8 @@ const OF_THE_TRANSITION: [&str; 4] = ["actor", "now", "outcome", "detail"];
 /// Attributes of every task; the history keeps them beside its fields.
 const ATTRIBUTES: [&str; 9] =
     ["body", "project", "batch", "parent", "prior", "lifecycle", "lease", "epoch", "needs"];
-const WORDS: [&str; 11] =
-    ["and", "or", "not", "in", "true", "false", "null", "set", "any", "count", "has"];
+const WORDS: [&str; 12] =
+    ["and", "or", "not", "in", "true", "false", "null", "set", "any", "count", "has", "every"];
 
 /// The words that a field, counter or setting may not take.
 pub(super) fn reserved(name: &str) -> bool {

@@ -100,6 +100,14 @@ impl Proof<'_> {
         for (name, field) in &self.lifecycle.fields {
             let Some(known) = Field::named(name) else { continue };
             let belongs_here = self.belongs_here("field", known.rule(), field.line, found);
+            if known.is_fact() && field.may_be_given_by(RoleId::HUMAN) {
+                let message = format!(
+                    "`{name}` is a fact: the system writes it from evidence, and no person gives it"
+                );
+                let help = "leave `human` and `anyone` out of its `by`; a person overrides facts with \
+                            a reason";
+                found.push(Problem::in_line(field.line, message, help));
+            }
             if belongs_here && !known.shape().fits(&field.kind) {
                 let (wanted, is) = (known.shape().describe(), field.kind.describe());
                 let message =
@@ -276,6 +284,7 @@ impl Proof<'_> {
                 row.trigger == trigger.name() && is_taken
             }),
             FieldSource::Creator => lifecycle.purpose.engine_lifecycle().is_some(),
+            FieldSource::Override => true,
         }
     }
 

@@ -5,6 +5,7 @@ use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate
 use super::entry::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::Actor;
+use super::fact::{forget_overridden, is_fact, sets};
 use super::fold;
 use super::reject::FieldError;
 use super::task::{CounterValue, Task};
@@ -43,8 +44,7 @@ pub(super) fn apply_transition(
 ) -> Result<TaskUpdate, Vec<FieldError>> {
     let Moment { lifecycle, task: old, .. } = at;
     let mut task = old.clone();
-    let own =
-        |name: &str| row.changes.compute.contains_key(name) || row.changes.set.contains_key(name);
+    let own = |name: &str| sets(&row.changes, name);
     let is_given = |name: &str| may_give(lifecycle, name, cause.context.actor);
     // A value that the transition replaces needs no permission, and neither guards nor expressions
     // see it.
@@ -54,12 +54,15 @@ pub(super) fn apply_transition(
     let mut errors = patch(lifecycle, &mut task.fields, &given, is_given);
     errors.extend(failed_guards(row, old, &task, cause.context));
     let diverted = count(lifecycle, &mut task, &row.changes, &mut errors);
-    let unknown = update_fields(&mut task, &row.changes, cause);
+    let unknown = update_fields(lifecycle, &mut task, &row.changes, cause);
     let forged = unknown.into_iter().filter(|name| replaced.contains_key(*name));
     errors.extend(forged.map(|name| FieldError::new(name, writers(lifecycle, name))));
     if let Some(counter) = diverted {
-        update_fields(&mut task, &lifecycle.counter(counter).changes, cause);
+        update_fields(lifecycle, &mut task, &lifecycle.counter(counter).changes, cause);
     }
+    let is_system = cause.context.actor.is_system();
+    let is_found = |name: &str| own(name) || is_system && cause.fields.contains_key(name);
+    forget_overridden(&mut task, lifecycle, is_found);
     let then = diverted.and_then(|counter| lifecycle.counter(counter).then);
     let Some(to) = then.or_else(|| resolve(row.to, old)) else {
         errors.push(FieldError::new("to", "there is no earlier state to go back to"));
@@ -168,6 +171,11 @@ pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
 
 /// Which roles may set a field.
 fn writers(lifecycle: &Lifecycle, field: &str) -> String {
+    if is_fact(lifecycle, field) {
+        return "is a fact: the system writes it from evidence, and a person overrides it with a \
+                reason"
+            .to_owned();
+    }
     let roles = lifecycle.fields.get(field).map_or(&[][..], |field| field.by.roles());
     let others = roles.iter().filter(|role| **role != RoleId::SYSTEM);
     let names = others.chain([&RoleId::SYSTEM]).map(|role| lifecycle.role_name(*role));
@@ -176,8 +184,9 @@ fn writers(lifecycle: &Lifecycle, field: &str) -> String {
 
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
     let role = lifecycle.find_role(&giver.role);
-    let field = lifecycle.fields.get(field);
-    role.zip(field).is_some_and(|(role, field)| field.may_be_given_by(role))
+    let declared = lifecycle.fields.get(field);
+    let may_role = role.zip(declared).is_some_and(|(role, field)| field.may_be_given_by(role));
+    may_role && !(giver.is_human() && is_fact(lifecycle, field))
 }
 
 fn depth(value: &Value, reached: usize) -> usize {
@@ -256,8 +265,10 @@ fn count(
     diverted
 }
 
-/// Makes the changes, and returns the fields that have no computed value and stay as they are.
+/// Makes the changes, and returns the fields that have no computed value of their type and stay as
+/// they are.
 fn update_fields<'c>(
+    lifecycle: &Lifecycle,
     task: &mut Task,
     changes: &'c FieldUpdates,
     cause: &Cause<'_>,
@@ -273,7 +284,11 @@ fn update_fields<'c>(
     }
     let seen = TaskEnv { task, context: Some(cause.context) };
     let computed = changes.compute.iter().map(|(name, expr)| (name.as_str(), expr.eval(&seen)));
-    let (unknown, computed): (Vec<_>, Vec<_>) = computed.partition(|(_, value)| value.is_null());
+    let is_known = |(name, value): &(&str, Value)| {
+        let field = lifecycle.fields.get(*name);
+        !value.is_null() && field.is_none_or(|field| field.accepts(value).is_ok())
+    };
+    let (computed, unknown): (Vec<_>, Vec<_>) = computed.partition(is_known);
     task.fields.extend(computed.into_iter().map(|(name, value)| (name.to_owned(), value)));
     unknown.into_iter().map(|(name, _)| name).collect()
 }

@@ -144,6 +144,15 @@ pub struct HistoryNote {
     pub detail: Option<String>,
 }
 
+/// A person says what is true although the system has no proof of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactOverride {
+    pub actor: Actor,
+    /// The facts by name; null removes one.
+    pub fields: Fields,
+    pub reason: String,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Asked(TransitionRequest),
@@ -163,6 +172,7 @@ pub enum Event {
     Noted(HistoryNote),
     /// A person skips the delay of a task.
     DelaySkipped(Actor),
+    Overridden(FactOverride),
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

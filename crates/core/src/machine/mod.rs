@@ -12,6 +12,7 @@ mod effect;
 mod entry;
 mod env;
 mod event;
+mod fact;
 mod fold;
 mod invariant;
 mod outcome;
@@ -29,9 +30,10 @@ pub use effect::{
 };
 pub use entry::running_timeouts;
 pub use event::{
-    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, HistoryNote, NotAnActor,
+    ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, HistoryNote, NotAnActor,
     TransitionRequest,
 };
+pub use fact::Overridden;
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, WaitsFor, check, waits_for};
 pub use reject::{FieldError, RejectReason, Rejected};

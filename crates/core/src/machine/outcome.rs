@@ -5,6 +5,7 @@ use super::effect::{Effect, TaskUpdate};
 use super::entry::{in_place, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::{ActivityReport, Actor, Finish};
+use super::fact::forget_overridden;
 use super::fold;
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
@@ -125,6 +126,7 @@ fn detail_of(end: End<'_>) -> String {
 fn stay(at: Moment<'_>, end: End<'_>, effect: Option<Effect>) -> Result<TaskUpdate, Rejected> {
     let mut step = in_place(at.task, at.now);
     let mut errors = patch(at.lifecycle, &mut step.task.fields, &end.finish.fields, |_| true);
+    forget_overridden(&mut step.task, at.lifecycle, |name| end.finish.fields.contains_key(name));
     errors.extend(too_large(&step.task.fields));
     let seen = TaskEnv { task: &step.task, context: None };
     errors.extend(unmet(&at.state().requires, &seen));

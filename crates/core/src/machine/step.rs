@@ -6,6 +6,7 @@ use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
 use super::entry::{due, in_place, plan_timers, running_timeouts};
 use super::env::Moment;
 use super::event::{ActivityReport, Actor, Event};
+use super::fact::override_facts;
 use super::outcome::report;
 use super::reject::{RejectReason, Rejected};
 use super::run::{claim, finish, heartbeat};
@@ -60,6 +61,7 @@ pub fn step(
         Event::Noted(noted) => {
             Ok(in_history(at, &noted.trigger, &noted.actor, noted.detail.as_deref()))
         }
+        Event::Overridden(request) => override_facts(at, request).map(answer),
         Event::DelaySkipped(actor) => skip_delay(at, actor),
         Event::NeedsLeft(open) => needs_left(at, *open),
     }

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use crate::walk::{complaints, task_of};
 use crate::world::World;
 
+fn approval() -> Value {
+    json!({ "verdicts": [{ "verdict": "APPROVE" }] })
+}
+
 fn subtasks(small: bool) -> Value {
     json!({ "subtasks": [{ "title": "a", "pr_sized": true }, { "title": "b", "pr_sized": small }] })
 }
@@ -92,18 +96,17 @@ fn the_walkthrough() {
     world.is_claimed_by("worker:polecat", "in_progress");
     world.ends(Outcome::Succeeded, "", json!({}), "review");
     assert_eq!(world.field("pr_comments"), &Value::Null);
-    world.ends(
-        Outcome::Approved,
-        "",
-        json!({ "verdicts": [{ "verdict": "APPROVE" }] }),
-        "merge_ready",
-    );
+    world.ends(Outcome::Approved, "", approval(), "merge_ready");
 
     let rejected = world.refused("human:kim", "on approve_merge", json!({}));
     assert_eq!(complaints(&rejected), ["merged: The pull request is not merged yet"]);
-    let step = world.goes("human:kim", "on approve_merge", json!({ "merged": true }), "done");
+    let forged = world.refused("human:kim", "on approve_merge", json!({ "merged": true }));
+    assert!(forged.to_string().contains("merged: is a fact"), "{forged}");
+    world.overrides("human:kim", json!({ "merged": true }));
+    let step = world.goes("human:kim", "on approve_merge", json!({}), "done");
     assert_eq!(step.ending, Some(Ending::Done));
     assert_eq!(step.effects, [Effect::Notify, Effect::CleanUp]);
+    assert_eq!(world.on_word(), ["merged"]);
 }
 
 /// Both lifecycles in which a person merges, with a branch instead of a pull request and the review
@@ -116,7 +119,7 @@ fn reviewed_branches() -> [World; 2] {
     [task, leaf].map(|mut world| {
         let branch = json!({ "pr_url": "local:task/t1", "pr_head": "c0ffee" });
         world.ends(Outcome::Succeeded, "", branch, "review");
-        world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+        world.ends(Outcome::Approved, "", approval(), "merge_ready");
         world
     })
 }
@@ -144,8 +147,10 @@ fn a_branch_that_stands_for_a_pull_request_is_merged_by_the_answer() {
         assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
     }
     for mut world in reviewed_branches() {
-        // A person who merged it manually reports that.
-        world.goes("human:kim", "on approve_merge", json!({ "merged": true }), "done");
+        // A person who merged it manually says so, and it is on record that nobody has seen it.
+        world.overrides("human:kim", json!({ "merged": true }));
+        world.goes("human:kim", "on approve_merge", json!({}), "done");
+        assert_eq!(world.on_word(), ["merged"]);
     }
 }
 
@@ -171,7 +176,7 @@ fn a_merge_that_does_not_succeed_is_asked_about_again() {
                 "review",
             );
             assert!(!world.field("problem").is_null(), "the reviewers are told");
-            world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+            world.ends(Outcome::Approved, "", approval(), "merge_ready");
             assert!(world.field("problem").is_null(), "they have looked at it");
         }
     }
@@ -250,9 +255,13 @@ fn only_what_the_system_has_found_is_merged_by_the_answer() {
         let by_hand = json!({ "pr_url": "https://forge/pr/456" });
         let forged = json!({ "pr_url": "https://forge/pr/456", "pr_head": "c0ffee" });
         let rejected = world.refused("worker:polecat", "on pr_filed", forged);
-        assert_eq!(complaints(&rejected), ["pr_head: may be set only by system"]);
+        assert_eq!(
+            complaints(&rejected),
+            ["pr_head: is a fact: the system writes it from evidence, and a person overrides it \
+                 with a reason"]
+        );
         world.goes("worker:polecat", "on pr_filed", by_hand, "review");
-        world.ends(Outcome::Approved, "", json!({}), "merge_ready");
+        world.ends(Outcome::Approved, "", approval(), "merge_ready");
         let rejected = world.refused("human:kim", "on approve_merge", json!({}));
         assert_eq!(complaints(&rejected), ["merged: The pull request is not merged yet"]);
     }

@@ -66,7 +66,7 @@ pub(crate) fn given(lifecycle: &Lifecycle, give: &Give) -> Map<String, Value> {
         }
         Give::WrongType(name) => {
             let value = match lifecycle.fields[name].kind {
-                Type::List => json!(7),
+                Type::List | Type::Texts => json!(7),
                 Type::Text
                 | Type::Number
                 | Type::Flag
@@ -118,6 +118,7 @@ fn value(kind: &Type, pick: u8) -> Value {
         // Only settings have this type, never fields.
         Type::Span => Value::Null,
         Type::List => lists[usize::from(pick) % lists.len()].clone(),
+        Type::Texts => json!(["read it", "change it", "try it"]),
         Type::OneOf(words) => {
             words.get(usize::from(pick) % words.len()).map_or(Value::Null, |word| json!(word))
         }

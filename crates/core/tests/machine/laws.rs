@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::CounterOverflow;
-use banksman_core::lifecycle::contract::{Note, SettingName, Trigger};
+use banksman_core::lifecycle::contract::{Field, Note, SettingName, Trigger};
 use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Outcome, Since, StateKind, Timeout, Transition,
     TransitionTarget,
 };
 use banksman_core::machine::{
-    DecisionChange, Effect, Ending, Event, Ignored, Record, RejectReason, StepResult, Task,
-    TaskUpdate, TimerKind, WaitStatus, allowed, waits,
+    DecisionChange, Effect, Ending, Event, Ignored, Overridden, Record, RejectReason, StepResult,
+    Task, TaskUpdate, TimerKind, WaitStatus, allowed, waits,
 };
 use banksman_core::time::Instant;
 
@@ -28,7 +28,7 @@ pub(crate) struct Meeting<'a> {
 
 pub(crate) type Law = fn(&Meeting<'_>) -> Verdict;
 
-pub(crate) const LAWS: [(&str, Law); 20] = [
+pub(crate) const LAWS: [(&str, Law); 21] = [
     ("a stale epoch is refused, and only a stale one", stale_epochs),
     ("the end is the end", the_end),
     ("one record, one version", one_record_one_version),
@@ -49,6 +49,7 @@ pub(crate) const LAWS: [(&str, Law); 20] = [
     ("a refusal says why", refusals),
     ("what was done was allowed", done_was_allowed),
     ("a run answers no decision", runs_do_not_answer),
+    ("a person gives no fact without a word for it", facts_are_found_or_overridden),
 ];
 
 pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
@@ -90,6 +91,37 @@ impl Meeting<'_> {
     }
 }
 
+/// What is overridden is what the task says, and only a person who overrides adds to it.
+fn facts_are_found_or_overridden(meeting: &Meeting<'_>) -> Verdict {
+    let Some((step, record)) = meeting.recorded() else { return Ok(()) };
+    let (lifecycle, before) = (meeting.lifecycle(), meeting.before());
+    let overrides = matches!(meeting.event, Event::Overridden(_));
+    let on_word = |task: &Task| {
+        let overridden = Overridden::of(task, lifecycle).ok().flatten();
+        overridden.map(|overridden| overridden.facts).unwrap_or_default()
+    };
+    let (was, is) = (on_word(before), on_word(&step.task));
+    let given_by_person = |name: &str| {
+        let sets = |row: &Transition| {
+            row.trigger == record.trigger
+                && (row.changes.set.contains_key(name) || row.changes.compute.contains_key(name))
+        };
+        let asked = matches!(meeting.event, Event::Asked(ask) if ask.actor.is_human());
+        asked && !lifecycle.exits(before.state).any(sets)
+    };
+    for name in Field::FACTS.map(|fact| fact.name_in(lifecycle)) {
+        let (old, new) = (before.fields.get(name), step.task.fields.get(name));
+        let forged = new.is_some() && new != old && given_by_person(name);
+        ensure(!forged, || format!("a person gave {name}"))?;
+        let stands = is.get(name).is_none_or(|value| Some(value) == new || value.is_null());
+        ensure(stands, || format!("{name} is not what was said of it"))?;
+        ensure(overrides || !is.contains_key(name) || was.contains_key(name), || {
+            format!("nobody said {name}")
+        })?;
+    }
+    ensure(!overrides || step.task.state == before.state, || "an override moved it".to_owned())
+}
+
 /// Except that a lifecycle may let leads approve.
 fn runs_do_not_answer(meeting: &Meeting<'_>) -> Verdict {
     let Event::Asked(ask) = meeting.event else { return Ok(()) };
@@ -114,6 +146,7 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         | Event::NeedsLeft(_)
         | Event::Noted(_)
         | Event::DelaySkipped(_)
+        | Event::Overridden(_)
         | Event::StaleWrite { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
@@ -196,6 +229,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } => false,
         Event::StaleWrite { .. } => record.trigger == Note::StaleWrite.as_str(),
         Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
+        Event::Overridden(_) => record.trigger == Note::Override.as_str(),
         Event::DelaySkipped(_) => {
             record.trigger == Note::DelaySkipped.as_str() && record.fields.is_empty()
         }
@@ -453,7 +487,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
         Event::Finished(_) => told == [Effect::Alert],
         Event::Reported(_) => matches!(told[..], [Effect::Alert | Effect::Start { .. }]),
         Event::NeedsLeft(_) => told == [Effect::Alert],
-        Event::Asked(_) | Event::Due { .. } => {
+        Event::Asked(_) | Event::Due { .. } | Event::Overridden(_) => {
             let start = Effect::Start { activity: Activity::Wait };
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
@@ -552,6 +586,7 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::NeedsLeft(_)
         | Event::Noted(_)
         | Event::DelaySkipped(_)
+        | Event::Overridden(_)
         | Event::StaleWrite { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {

@@ -9,6 +9,7 @@ mod autonomous;
 mod children;
 mod counting;
 mod ends;
+mod facts;
 mod giving;
 mod judged;
 mod late;

@@ -8,10 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, RoleId, StateId};
 use banksman_core::machine::{
-    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, ImportedState, NewTask, RejectReason,
-    TimerKind, TransitionRequest, create, import,
+    ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, ImportedState, NewTask,
+    RejectReason, TimerKind, TransitionRequest, create, import,
 };
 use banksman_core::time::{Instant, Span};
 use proptest::collection::vec;
@@ -93,6 +94,10 @@ pub(crate) enum Op {
     Hasten {
         role: String,
     },
+    Override {
+        role: String,
+        give: Give,
+    },
     Pass(Span),
 }
 
@@ -137,6 +142,7 @@ impl fmt::Debug for Op {
             Self::FireDead { nth } => write!(f, "dead timer #{nth} fires"),
             Self::Needs(open) => write!(f, "{open} needs are left"),
             Self::Hasten { role } => write!(f, "{role} does not want to wait"),
+            Self::Override { role, give } => write!(f, "{role} overrides {give:?}"),
             Self::Pass(span) => write!(f, "{span} pass"),
         }
     }
@@ -243,12 +249,24 @@ pub(crate) fn ops(lifecycle: &Lifecycle, most: usize) -> impl Strategy<Value = V
         .prop_map(|(epoch, nth, give, again)| Op::End { epoch, nth, give, again });
     let report = (prop::bool::weighted(0.1), 0..16_u8, give.clone())
         .prop_map(|(late, nth, give)| Op::Report { late, nth, give });
+    let facts = Field::FACTS.map(|fact| fact.name_in(lifecycle).to_owned());
+    let facts: Vec<String> =
+        facts.into_iter().filter(|fact| lifecycle.fields.contains_key(fact)).collect();
+    let give_facts = (0..10_u8, any::<prop::sample::Index>(), give.clone()).prop_map(
+        move |(pick, which, give)| match facts.len() {
+            0 => give,
+            more => Give::Fields(vec![(facts[which.index(more)].clone(), pick)]),
+        },
+    );
+    let overrides =
+        (select(roles.clone()), give_facts).prop_map(|(role, give)| Op::Override { role, give });
     let op = prop_oneof![
         10 => (0..32_u8, 0..8_u8, give.clone()).prop_map(|(nth, by, give)| Op::Way { nth, by, give }),
         2 => wild,
         5 => select(workers).prop_map(|role| Op::Claim { role }),
         1 => select(roles.clone()).prop_map(|role| Op::Claim { role }),
-        1 => select(roles).prop_map(|role| Op::Hasten { role }),
+        1 => select(roles.clone()).prop_map(|role| Op::Hasten { role }),
+        1 => overrides,
         2 => (epoch(), any::<bool>()).prop_map(|(epoch, progressed)| Op::Beat { epoch, progressed }),
                 6 => end,
         4 => report,
@@ -339,6 +357,11 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
         }
         Op::Needs(open) => feed(world, &Event::NeedsLeft(*open)),
         Op::Hasten { role } => feed(world, &Event::DelaySkipped(named(role, 0))),
+        Op::Override { role, give } => {
+            let (actor, fields) = (named(role, 0), given(&world.lifecycle, give));
+            let reason = "it was seen".to_owned();
+            feed(world, &Event::Overridden(FactOverride { actor, fields, reason }))
+        }
         Op::Pass(span) => {
             world.pass(*span);
             Ok(())

@@ -7,8 +7,8 @@ use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, Setting};
 use banksman_core::machine::{
-    ActivityReport, Actor, Claim, Event, Finish, Heartbeat, Ignored, NewTask, Rejected, StepResult,
-    TaskUpdate, TimerKind, TransitionRequest, allowed,
+    ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, Ignored, NewTask,
+    Overridden, Rejected, StepResult, TaskUpdate, TimerKind, TransitionRequest, allowed,
 };
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value};
@@ -88,6 +88,20 @@ impl World {
     ) -> Result<TaskUpdate, Rejected> {
         let ask = asking(who, how, given);
         self.stepped(&Event::Asked(ask))
+    }
+
+    /// A person says what nobody has proven.
+    pub(crate) fn overrides(&mut self, who: &str, facts: Value) -> TaskUpdate {
+        let (actor, fields) = (actor(who), fields(facts));
+        let request = FactOverride { actor, fields, reason: "seen on the forge".to_owned() };
+        let step = self.stepped(&Event::Overridden(request));
+        step.unwrap_or_else(|rejected| panic!("{who} overrides: {rejected}"))
+    }
+
+    /// The facts that stand on a person's word.
+    pub(crate) fn on_word(&self) -> Vec<String> {
+        let overridden = Overridden::of(&self.task, &self.lifecycle).expect("it reads");
+        overridden.map(|all| all.facts.keys().cloned().collect()).unwrap_or_default()
     }
 
     /// The transition is applied, and leads to that state.

@@ -217,6 +217,12 @@ impl World {
             Event::StaleWrite { epoch } => format!("epoch {epoch} came late"),
             Event::Noted(noted) => format!("noted: {} by {}", noted.trigger, noted.actor),
             Event::DelaySkipped(actor) => format!("{actor} does not want to wait"),
+            Event::Overridden(request) => format!(
+                "{} overrides {} because {:?}",
+                request.actor,
+                serde_json::Value::Object(request.fields.clone()),
+                request.reason
+            ),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
         };
         let so = match reply {

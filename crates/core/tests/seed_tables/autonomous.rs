@@ -444,9 +444,20 @@ fn decomposing() -> Play {
     play
 }
 
+fn propose(play: &mut Play) {
+    let small = json!({ "subtasks": [{ "id": "s1", "pr_sized": true }] });
+    assert_eq!(play.ask("worker:wim", "consensus", small).expect("it is small"), "consensus");
+}
+
+fn approve(play: &mut Play) {
+    let verdicts = json!({ "verdicts": [{ "verdict": "APPROVE" }] });
+    assert_eq!(play.ask("system", "merge_ready", verdicts).expect("all approve"), "merge_ready");
+}
+
 fn waiting() -> Play {
     let mut play = decomposing();
-    play.walk(&[("worker:wim", "consensus"), ("system", "waiting")]);
+    propose(&mut play);
+    play.walk(&[("system", "waiting")]);
     play
 }
 
@@ -468,13 +479,13 @@ fn failed() -> Play {
 fn the_seeds_walkthrough_ends_in_done() {
     let mut play = in_review();
     assert_eq!(play.artifacts(), ["pr_url"]);
-    play.walk(&[("system", "merge_ready")]);
+    approve(&mut play);
     assert_eq!(
         errors(play.ask("human:kim", "done", Value::Null)),
         ["merged: The pull request is not merged yet"]
     );
     assert_eq!(
-        play.ask("human:kim", "done", json!({ "merged": true })).expect("it is merged"),
+        play.ask("system", "done", json!({ "merged": true })).expect("it is merged"),
         "done"
     );
 }
@@ -482,7 +493,7 @@ fn the_seeds_walkthrough_ends_in_done() {
 #[test]
 fn silence_about_a_merge_fails_and_a_retry_asks_again_without_new_work() {
     let mut play = in_review();
-    play.walk(&[("system", "merge_ready")]);
+    approve(&mut play);
     assert_eq!(play.wait("6d"), "merge_ready");
     assert_eq!(play.wait("1d"), "failed");
     assert_eq!(play.field("diagnostic"), json!("merge approval timeout"));
@@ -559,7 +570,7 @@ fn an_iteration_has_ten_minutes_and_all_of_them_two_hours() {
 #[test]
 fn the_panel_sends_back_with_feedback_until_a_person_must_decide() {
     let mut play = decomposing();
-    play.walk(&[("worker:wim", "consensus")]);
+    propose(&mut play);
     assert_eq!(
         errors(play.ask("reviewer:ru", "decomposing", Value::Null)),
         ["feedback: Say what has to change"]
@@ -571,7 +582,7 @@ fn the_panel_sends_back_with_feedback_until_a_person_must_decide() {
             state
         );
         if state == "decomposing" {
-            play.walk(&[("worker:wim", "consensus")]);
+            propose(&mut play);
             assert_eq!(play.field("feedback"), Value::Null, "the next block needs its own words");
         }
     }
@@ -581,7 +592,7 @@ fn the_panel_sends_back_with_feedback_until_a_person_must_decide() {
 #[test]
 fn silence_of_the_panel_escalates_and_silence_of_the_person_fails() {
     let mut play = decomposing();
-    play.walk(&[("worker:wim", "consensus")]);
+    propose(&mut play);
     assert_eq!(play.wait("30min"), "waiting");
     assert_eq!(play.field("approval_type"), json!("escalated"));
     assert_eq!(play.wait("6d"), "waiting");

@@ -148,6 +148,8 @@ fn completed(store: &Store, stored: &Stored, day: &LocalDay) -> Result<Completed
         task: task.id,
         title: task.title.clone(),
         pr: text(stored, Field::PrUrl).unwrap_or_default().to_owned(),
+        merged: stored.flag(Field::Merged),
+        unproven: stored.overridden_by(),
         at: day.time_of(task.entered_at),
         effort,
         learnings: counted(count(Field::Learnings), "learning", "learnings"),

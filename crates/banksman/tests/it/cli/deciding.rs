@@ -310,7 +310,8 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     // A merge that was doubted goes to review, and people may bring it back from there.
     let to = |args: &[&str]| sandbox.ok(&[&["move", "t1"][..], args].concat());
     to(&["review", "--as", "worker:ada", "--set", "pr_url=https://forge/1"]);
-    to(&["merge_ready", "--as", "human:kim"]);
+    let verdicts = r#"verdicts=[{"reviewer":"zed","verdict":"APPROVE"}]"#;
+    to(&["merge_ready", "--as", "reviewer:zed", "--set", verdicts]);
     assert_snapshot!(sandbox.run(&["decisions", "changes", "d2", "no docs"]), @"
     exit 0
     -- stdout

@@ -7,6 +7,7 @@ mod broken_stores;
 mod changes;
 mod contract;
 mod deciding;
+mod facts;
 mod guide;
 mod harness;
 mod hostile;

@@ -156,7 +156,7 @@ fn a_move_needs_a_goal() {
     assert_snapshot!(sandbox.run(&["move", "t1", "active", "--set", "note=a", "--set", "note=b"]), @"
     exit 2
     -- stderr
-    error: `--set note` appears twice (BM-E001)
+    error: `note` is set twice (BM-E001)
     hint: set each field once
     ");
 }

@@ -110,7 +110,7 @@ pub(super) fn steady(text: &str, desk: &Desk) -> String {
             let shape: String =
                 word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
             let is_date = shape.starts_with("0000-00-00") || shape.contains("/0000-00-00.md");
-            if is_date || shape == "00:00" || shape == "0min" {
+            if is_date || ["00:00", "00:00,", "0min"].contains(&shape.as_str()) {
                 *word = shape;
             }
         }

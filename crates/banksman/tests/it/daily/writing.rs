@@ -31,7 +31,9 @@ fn a_note_shows_all_that_a_day_has() {
         let id = desk.ask(title, "all_approve", &[]);
         lead_to_merge(&desk, &id);
     }
-    desk.ok(&["move", "t4", "done", "--as", "human:kim", "--set", "merged=true"]);
+    let kim = ["--as", "human:kim"];
+    desk.ok(&[&["override", "t4", "merged=true", "--reason", "seen"], &kim[..]].concat());
+    desk.ok(&[&["move", "t4", "done"], &kim[..]].concat());
     let failed = desk.ok(&["add", "--quiet", "Mend the build"]);
     let to = |args: &[&str]| desk.ok(&[&["move", failed.trim()][..], args].concat());
     to(&["active", "--as", "worker:ada"]);

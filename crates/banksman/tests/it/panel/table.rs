@@ -22,7 +22,7 @@ initial: looked_at
 settings: { panel_time: 30min }
 fields:
   feedback: { type: text, by: anyone }
-  verdicts: { type: list, by: anyone }
+  verdicts: list
   concerns: { type: list, by: anyone }
   review_summary: { type: text, by: anyone }
   diagnostic: { type: text, by: anyone }

@@ -110,7 +110,7 @@ fn a_lead_closes_a_mission_only_if_the_policy_says_so() {
         let plan = "workPlan={\"bullets\":[\"a\",\"b\",\"c\"]}";
         assert!(go("IN_PROGRESS", "specialist:ada", &[plan]).status.success());
         let deliverable = "deliverable={\"content\":\"x\",\"artifacts\":[]}";
-        let checklist = "reviewChecklist={\"type\":\"code\",\"items\":[]}";
+        let checklist = "reviewChecklist={\"type\":\"code\",\"items\":[{\"checked\":true}]}";
         assert!(go("REVIEW", "specialist:ada", &[deliverable, checklist]).status.success());
         let closed = go("DONE", "lead:lu", &["decisionNote=good"]);
         assert_eq!(closed.status.success(), may_close, "{closed:?}");

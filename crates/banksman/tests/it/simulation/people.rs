@@ -9,7 +9,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{Lifecycle, Outcome, RoleId, StateActivity};
-use banksman_core::machine::{Actor, Event, Finish, TransitionRequest};
+use banksman_core::machine::{Actor, Event, FactOverride, Finish, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 use serde_json::{Map, Value, json};
 
@@ -51,6 +51,15 @@ pub(super) fn person_moves(
 }
 
 fn takes(store: &Store, stored: &Stored, way: &str, now: Instant) -> Result<String, StoreError> {
+    let id = stored.task.id;
+    // Where no branch stands for the pull request, somebody who merged it says so.
+    let says_merged = way == "approve_merge" && stored.text(Field::PrHead).is_none();
+    if says_merged && stored.lifecycle.has_field(Field::Merged) {
+        let merged = Map::from_iter([(Field::Merged.name().to_owned(), json!(true))]);
+        let (actor, reason) = (Actor::human("kim"), "seen on the forge".to_owned());
+        let word = FactOverride { actor, fields: merged, reason };
+        answer(store.apply(id, Event::Overridden(word), None, now).map(drop))?;
+    }
     let ask = TransitionRequest {
         actor: Actor::human("kim"),
         to: None,
@@ -59,7 +68,6 @@ fn takes(store: &Store, stored: &Stored, way: &str, now: Instant) -> Result<Stri
         epoch: None,
         version: None,
     };
-    let id = stored.task.id;
     let done = answer(store.apply(id, Event::Asked(ask), None, now).map(drop))?;
     Ok(format!("kim: {way} {id} {done}"))
 }
@@ -112,15 +120,15 @@ fn given(stored: &Stored) -> Map<String, Value> {
             fields.insert(name.to_owned(), json!("a person says so"));
         }
     }
-    // Where the branch stands for the pull request, it is enough to say yes.
-    let is_merged = stored.text(Field::PrHead).is_none();
     let shaped = [
-        ("merged", json!(is_merged)),
         ("assigneeIds", json!(["ada"])),
         ("reviewerIds", json!(["bob"])),
         ("workPlan", json!({ "bullets": ["one", "two", "three"] })),
         ("deliverable", json!({ "content": "it is done" })),
-        ("reviewChecklist", json!({ "type": "plain", "items": [] })),
+        (
+            "reviewChecklist",
+            json!({ "type": "plain", "items": [{ "name": "it runs", "completed": true }] }),
+        ),
     ];
     for (name, value) in shaped {
         if may_give(lifecycle, name) {

@@ -24,7 +24,7 @@ fn everything_given_is_read_back(world: &World) {
     let first = add(&store, "Der Kran steht schief: 起重机 🏗");
     let other = add(&store, "other");
     let given = json!({
-        "pr_url": "https://forge/7?a=b&c='d'\"e\"",
+        "feedback": "https://forge/7?a=b&c='d'\"e\"",
         "weight": 12.5,
         "fragile": true,
         "wanted_by": "2024-03-01T00:00:00Z",

@@ -392,6 +392,7 @@ impl Pair {
             | Event::StaleWrite { .. }
             | Event::Noted(_)
             | Event::DelaySkipped(_)
+            | Event::Overridden(_)
             | Event::NeedsLeft(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.

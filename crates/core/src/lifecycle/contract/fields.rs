@@ -57,6 +57,8 @@ pub enum FieldSource {
     Trigger(Trigger),
     /// The operation that creates the task.
     Creator,
+    /// A person who overrides facts.
+    Override,
 }
 
 use FieldShape::Words;
@@ -82,7 +84,7 @@ impl FieldSource {
                 Some("an agent of the role `planner` that produces an answer".to_owned())
             }
             Self::Trigger(trigger) => Some(format!("the trigger `{trigger}`")),
-            Self::Creator => None,
+            Self::Creator | Self::Override => None,
         }
     }
 }
@@ -184,11 +186,19 @@ contract! {
         Touches = "touches", (LIST, &[Creator]), ANY, &[], "Paths that the work is expected to change.";
         AllowedPaths = "allowed_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work may change.";
         DeniedPaths = "denied_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work must not change.";
+        Overridden = "overridden", (DATA, &[FieldSource::Override]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
         Verify = "verify", (LIST, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
     }
 }
 
 impl Field {
+    /// What the system writes from evidence. A person may only override it.
+    pub const FACTS: [Self; 4] = [Self::PrUrl, Self::PrHead, Self::Merged, Self::Verdicts];
+
+    pub fn is_fact(self) -> bool {
+        Self::FACTS.contains(&self)
+    }
+
     pub fn shape(self) -> FieldShape {
         self.detail().0
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::parse::Operator;
 use super::shape::{is_present, number_value};
-use super::{Additive, CheckedExpr, Env, MAX_JOINED_BYTES, ResolvedName, Sameness};
+use super::{Additive, CheckedExpr, Elements, Env, MAX_JOINED_BYTES, ResolvedName, Sameness};
 use crate::time::{Instant, Span};
 
 pub(super) fn eval<'a>(node: &'a CheckedExpr, env: &'a dyn Env) -> Cow<'a, Value> {
@@ -33,14 +33,15 @@ pub(super) fn eval<'a>(node: &'a CheckedExpr, env: &'a dyn Env) -> Cow<'a, Value
         }
         CheckedExpr::IsSet(inner) => owned(is_present(&eval(inner, env))),
         CheckedExpr::Count(inner) => owned(count(&eval(inner, env))),
-        CheckedExpr::Has { list, member, value, same } => {
+        CheckedExpr::Has { elements, list, member, value, same } => {
             let (list, value) = (eval(list, env), eval(value, env));
-            let found = list.as_array().is_some_and(|items| {
-                items
-                    .iter()
-                    .any(|item| item.is_object() && is_same(*same, &item[member.as_str()], &value))
-            });
-            owned(found)
+            let fits =
+                |item: &Value| item.is_object() && is_same(*same, &item[member.as_str()], &value);
+            let items = list.as_array().map_or(&[][..], Vec::as_slice);
+            owned(match elements {
+                Elements::Some => items.iter().any(fits),
+                Elements::All => !items.is_empty() && items.iter().all(fits),
+            })
         }
     }
 }

@@ -198,11 +198,20 @@ enum CheckedExpr {
     IsSet(Box<CheckedExpr>),
     Count(Box<CheckedExpr>),
     Has {
+        elements: Elements,
         list: Box<CheckedExpr>,
         member: String,
         value: Box<CheckedExpr>,
         same: Sameness,
     },
+}
+
+/// How many elements of a list must have the member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Elements {
+    Some,
+    /// At least one, and no other: nothing holds of an empty list.
+    All,
 }
 
 /// What makes two values equal.

@@ -17,6 +17,8 @@ pub enum Type {
     /// A duration. Only settings have this type: a task has times, not durations.
     Span,
     List,
+    /// A list of texts, none of them blank.
+    Texts,
     /// A text that is one of these words.
     OneOf(Vec<String>),
     Record(BTreeMap<String, Type>),
@@ -38,6 +40,7 @@ impl Type {
             "flag" => Some(Self::Flag),
             "time" => Some(Self::Time),
             "list" => Some(Self::List),
+            "texts" => Some(Self::Texts),
             "any" => Some(Self::Any),
             _ => None,
         }
@@ -52,6 +55,7 @@ impl Type {
             Self::Time => "a time".to_owned(),
             Self::Span => "a span of time".to_owned(),
             Self::List => "a list".to_owned(),
+            Self::Texts => "a list of texts, none of them blank".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
             Self::Record(members) if members.is_empty() => "a record".to_owned(),
             Self::Record(members) => format!("a record of {}", member_names(members)),
@@ -68,6 +72,12 @@ impl Type {
             | (Self::Number, Value::Number(_))
             | (Self::Flag, Value::Bool(_))
             | (Self::List, Value::Array(_)) => Ok(()),
+            (Self::Texts, Value::Array(items))
+                if items.iter().all(|item| item.is_string() && is_present(item)) =>
+            {
+                Ok(())
+            }
+            (Self::Texts, Value::Array(_)) => Err(format!("must be {}", self.describe())),
             (Self::Time, Value::String(text)) => accept_time(text),
             (Self::OneOf(words), Value::String(text)) if words.contains(text) => Ok(()),
             (Self::OneOf(_), Value::String(text)) => {
@@ -81,6 +91,7 @@ impl Type {
                 | Self::Time
                 | Self::Span
                 | Self::List
+                | Self::Texts
                 | Self::OneOf(_)
                 | Self::Record(_),
                 other,
@@ -97,7 +108,7 @@ impl Type {
         let read = match self {
             Self::Number => text.trim().parse::<Number>().ok().map(Value::Number),
             Self::Flag => text.trim().parse::<bool>().ok().map(Value::Bool),
-            Self::List => read_list(text),
+            Self::List | Self::Texts => read_list(text),
             Self::Record(_) => read_json(text).filter(Value::is_object),
             Self::Text | Self::Time | Self::Span | Self::OneOf(_) | Self::Any => None,
         };
@@ -195,6 +206,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const NOT_TEXTS: &str = "must be a list of texts, none of them blank";
+
     fn words() -> Type {
         Type::OneOf(vec!["standard".to_owned(), "escalated".to_owned()])
     }
@@ -214,6 +227,7 @@ mod tests {
             (Type::Flag, json!(false)),
             (Type::Time, json!("2024-02-12T11:40:00+01:00")),
             (Type::List, json!([1, "a", null])),
+            (Type::Texts, json!(["a", "b"])),
             (words(), json!("escalated")),
             (plan(), json!({ "bullets": [], "cost": null })),
             (Type::Any, json!({ "x": [true] })),
@@ -238,6 +252,9 @@ mod tests {
             ),
             (Type::Time, json!(5), "must be a time, not a number".to_owned()),
             (Type::List, json!({}), "must be a list, not a record".to_owned()),
+            (Type::Texts, json!(["a", " "]), NOT_TEXTS.to_owned()),
+            (Type::Texts, json!([null]), NOT_TEXTS.to_owned()),
+            (Type::Texts, json!([1]), NOT_TEXTS.to_owned()),
             (
                 words(),
                 json!(long),

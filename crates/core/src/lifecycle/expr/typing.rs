@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::parse::{Form, Operator, Sign, Syntax};
 use super::shape::shortened;
-use super::{Additive, CheckedExpr, ExprError, NameScope, ResolvedName, Sameness, Type};
+use super::{Additive, CheckedExpr, Elements, ExprError, NameScope, ResolvedName, Sameness, Type};
 use crate::time::Instant;
 
 /// An expression and its type, or why it has none.
@@ -88,6 +88,7 @@ impl Operand {
     fn family(&self) -> Type {
         match &self.value_type {
             Type::OneOf(_) => Type::Text,
+            Type::Texts => Type::List,
             Type::Record(_) => RECORD,
             other => other.clone(),
         }
@@ -281,15 +282,17 @@ fn call(function: &str, arguments: &[Syntax], offset: usize, scope: &dyn NameSco
     match (function, arguments) {
         ("set", [value]) => Ok((CheckedExpr::IsSet(Box::new(check(value, scope)?.0)), Type::Flag)),
         ("count", [value]) => count(value, scope),
-        ("has", [list, member, value]) => has(list, member, value, scope),
+        ("has", [list, member, value]) => has(Elements::Some, [list, member, value], scope),
+        ("every", [list, member, value]) => has(Elements::All, [list, member, value], scope),
         ("set" | "count", _) => {
             Err(ExprError::new(offset, format!("`{function}` takes one value: `{function}(x)`")))
         }
-        ("has", _) => {
-            Err(ExprError::new(offset, "`has` takes three values: `has(list, 'member', value)`"))
-        }
+        ("has" | "every", _) => Err(ExprError::new(
+            offset,
+            format!("`{function}` takes three values: `{function}(list, 'member', value)`"),
+        )),
         (unknown, _) => {
-            let known = "the functions are set(x), count(x) and has(list, 'member', value)";
+            let known = "the functions are set(x), count(x), has(list, 'member', value) and every(list, 'member', value)";
             let message = format!("there is no function `{}`; {known}", shortened(unknown));
             Err(ExprError::new(offset, message))
         }
@@ -304,10 +307,11 @@ fn count(value: &Syntax, scope: &dyn NameScope) -> Checked {
     Ok((CheckedExpr::Count(Box::new(value.node)), Type::Number))
 }
 
-fn has(list: &Syntax, member: &Syntax, value: &Syntax, scope: &dyn NameScope) -> Checked {
+fn has(elements: Elements, [list, member, value]: [&Syntax; 3], scope: &dyn NameScope) -> Checked {
     let list = Operand::check(list, scope)?;
     if !is_one_of(&list, &[Type::List]) {
-        return list.unfit("`has` looks into a list of records", "");
+        let function = if elements == Elements::Some { "has" } else { "every" };
+        return list.unfit(&format!("`{function}` looks into a list of records"), "");
     }
     let Form::Literal(Value::String(member)) = &member.form else {
         let message = "the member's name is written as text: `has(list, 'member', value)`";
@@ -316,5 +320,5 @@ fn has(list: &Syntax, member: &Syntax, value: &Syntax, scope: &dyn NameScope) ->
     let value = Operand::check(value, scope)?;
     let same = if value.family() == Type::Time { Sameness::Instant } else { Sameness::Value };
     let (list, member, value) = (Box::new(list.node), member.clone(), Box::new(value.node));
-    Ok((CheckedExpr::Has { list, member, value, same }, Type::Flag))
+    Ok((CheckedExpr::Has { elements, list, member, value, same }, Type::Flag))
 }

@@ -90,7 +90,7 @@ fn unknown_names_and_wrong_calls_are_refused() {
         (
             "lower(text)",
             0,
-            "there is no function `lower`; the functions are set(x), count(x) and has(list, 'member', value)",
+            "there is no function `lower`; the functions are set(x), count(x), has(list, 'member', value) and every(list, 'member', value)",
         ),
         ("has(text, 'a', 1)", 4, "`has` looks into a list of records, and this is text"),
         (
