@@ -60,6 +60,9 @@ closed! {
         Infra = "infra",
         /// The session to resume is gone.
         Session = "session",
+        /// The machine or the repository, until a person changes it: a missing program, no commits,
+        /// something in the way of the worktree.
+        Unusable = "unusable",
     }
 }
 
@@ -67,7 +70,7 @@ impl FailureClass {
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     pub fn is_task_failure(self) -> bool {
-        !matches!(self, Self::Env | Self::Infra | Self::Quota | Self::Session)
+        !matches!(self, Self::Env | Self::Infra | Self::Quota | Self::Session | Self::Unusable)
     }
 }
 
@@ -85,11 +88,8 @@ pub enum Deliverable {
 
 /// What a run was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RunExpectation<'a> {
+pub struct RunExpectation {
     pub expects: Deliverable,
-    /// The task's id, such as `t83`.
-    pub task: &'a str,
-    pub branch: &'a str,
     /// Whether the answer must match a schema.
     pub schema_given: bool,
 }
@@ -120,7 +120,6 @@ pub struct Classification {
     pub signature: Option<String>,
     /// When the provider accepts requests again, for a quota.
     pub resets_at: Option<Instant>,
-    pub pr_url: Option<String>,
     /// Whether the facts leave the end open, so that an evaluator may be asked.
     pub ambiguous: bool,
 }
@@ -204,8 +203,12 @@ mod tests {
     }
 
     fn any_ended() -> impl Strategy<Value = EndCause> {
-        let fault =
-            select(vec![PrepareFault::Environment, PrepareFault::Setup, PrepareFault::Diverged]);
+        let fault = select(vec![
+            PrepareFault::Environment,
+            PrepareFault::Setup,
+            PrepareFault::Diverged,
+            PrepareFault::Unusable,
+        ]);
         let plain = select(vec![
             EndCause::TimedOut,
             EndCause::Stalled,
@@ -342,7 +345,7 @@ mod tests {
             expects in select(vec![Deliverable::Change, Deliverable::Answer, Deliverable::Anything]),
             schema_given in any::<bool>(),
         ) {
-            let asked = RunExpectation { expects, task: "t83", branch: "banksman/t83", schema_given };
+            let asked = RunExpectation { expects, schema_given };
             let classification = classify(&receipt, &asked);
             prop_assert!(Activity::Agent.outcomes().contains(&classification.outcome));
             prop_assert!(classification.detail.len() <= classify::DETAIL_BYTES);

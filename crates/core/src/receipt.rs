@@ -84,7 +84,7 @@ impl EndCause {
 pub enum EndCause {
     /// All its parts ran, with or without success; the other facts say which.
     Completed,
-    /// The worktree could not be set up.
+    /// The worktree, or the program for it, could not be set up.
     NotPrepared { detail: String, class: PrepareFault },
     /// The agent's process could not be started.
     NotStarted { detail: String },
@@ -139,6 +139,8 @@ pub enum PrepareFault {
     Setup,
     /// The branch and its base have diverged.
     Diverged,
+    /// Only a person can change it: the program is missing, or something is in the way.
+    Unusable,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -253,6 +255,9 @@ pub struct Evidence {
     pub outside: Vec<String>,
     /// Changed paths that a denied pattern matches.
     pub denied: Vec<String>,
+    /// The web page of a pull request that the agent named, if the remote has it with this head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<String>,
     /// Whether there were uncommitted files when the agent ended.
     pub was_dirty: bool,
     /// The commit that the keeper made of the uncommitted files.
@@ -317,6 +322,8 @@ pub enum MergeReport {
     NotIn,
     /// Both sides have changed these files.
     Conflict { paths: Vec<String> },
+    /// Something that only a person can change is in the way.
+    Hindered { detail: String },
     /// A check failed on the merge result.
     Rejected { check: CheckResult },
     /// The branch is no longer at the commit that was to be merged.

@@ -201,8 +201,9 @@ fn activity_outcome(activity: Activity, receipt: &Receipt) -> Option<(Outcome, S
                 format!("`{}` failed on the result: {}", check.command, check.tail),
             ),
             Some(MergeReport::MovedOn { branch }) => {
-                (Outcome::Rejected, format!("`{branch}` is no longer what was reviewed"))
+                (Outcome::Exhausted, format!("`{branch}` is no longer what was accepted"))
             }
+            Some(MergeReport::Hindered { detail }) => (Outcome::Exhausted, detail.clone()),
             None => (Outcome::Exhausted, receipt.ended.to_string()),
         }),
         Activity::Agent

@@ -23,7 +23,7 @@ use super::planning::{is_planning, is_spike, planned};
 use super::policy::escalate_loops;
 use super::project::Settings;
 use super::turn::Turn;
-use super::{Engine, EngineConfig, EngineError, Result, workers};
+use super::{Engine, EngineConfig, Result, workers};
 use crate::exec::job::JobId;
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::{PastRun, PauseRequest, RunEnd, Store, StoreError, Stored, local_pull_request};
@@ -71,16 +71,8 @@ impl<'a> RunEnds<'a> {
         let now = turn.now;
         let stored = self.store.task(run.task)?;
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
-        // Without evidence there is no pull request whose branch has to be known. Such a run must
-        // end even if the settings of its project cannot be read, or it would keep its slot.
-        let branch = match self.settings.branch_of(&stored) {
-            Err(EngineError::Project { .. }) if receipt.evidence.is_none() => String::new(),
-            branch => branch?,
-        };
         let asked = RunExpectation {
             expects: expects(&stored),
-            task: &run.task.to_string(),
-            branch: &branch,
             schema_given: stored.lifecycle.has_field(Field::Answer) || is_planning(&stored),
         };
         let classification = failure::classify(receipt, &asked);
@@ -136,6 +128,10 @@ impl<'a> RunEnds<'a> {
         let (outcome, detail, again_at) =
             self.follow_policy(stored, run, classification, &past, now);
         let mut fields = self.collected_fields(stored, receipt, classification, pause.as_ref())?;
+        let retry_at = again_at.or(pause.as_ref().map(|pause| pause.until));
+        if let Some(at) = retry_at.filter(|_| stored.lifecycle.has_field(Field::RetryAt)) {
+            fields.extend([stored.entry(Field::RetryAt, value_of(&at))]);
+        }
         let answer = receipt.answer.as_ref().filter(|_| outcome == Outcome::Succeeded);
         let plan = answer.filter(|_| is_planning(stored));
         let planned = plan.map(|answer| planned(stored, answer)).transpose()?;
@@ -186,10 +182,11 @@ impl<'a> RunEnds<'a> {
     ) -> Result<Fields> {
         let reading = receipt.reading.as_ref();
         let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
-        let (pr_url, pr_head) = self.pull_request(stored, receipt, classification)?;
+        let (pr_url, pr_head) = self.delivered(stored, receipt, classification)?.unzip();
         let facts = [
             (Field::PrUrl, pr_url.map(Value::from)),
             (Field::PrHead, pr_head.map(Value::from)),
+            (Field::Verified, Some((classification.level == ProofLevel::Verified).into())),
             (Field::Answer, receipt.answer.clone()),
             (Field::Findings, findings(stored, receipt)),
             (Field::QuotaResetsAt, resets_at.map(|at| value_of(&at))),
@@ -199,24 +196,24 @@ impl<'a> RunEnds<'a> {
         Ok(known.filter_map(|(field, value)| Some(stored.entry(field, value?))).collect())
     }
 
-    /// The pull request that the agent named. In a repository without a remote, the branch at the
-    /// commit of the run stands for it.
-    fn pull_request(
+    /// The evidence of a run that succeeded: the pull request that the remote has, or the branch,
+    /// and the commit that counts. What another run claimed is not evidence of this one.
+    fn delivered(
         &self,
         stored: &Stored,
         receipt: &Receipt,
         classification: &Classification,
-    ) -> Result<(Option<String>, Option<String>)> {
-        if classification.pr_url.is_some() || classification.outcome != Outcome::Succeeded {
-            return Ok((classification.pr_url.clone(), None));
-        }
-        let project = self.settings.find(&stored.task.project)?;
-        let is_local = project.is_some_and(|project| project.remote.is_none());
-        if !is_local || classification.level < ProofLevel::Observed {
-            return Ok((None, None));
-        }
-        let head = receipt.evidence.as_ref().map(|found| found.head.clone());
-        Ok((Some(local_pull_request(&self.settings.branch_of(stored)?)), head))
+    ) -> Result<Option<(String, String)>> {
+        let found = receipt.evidence.as_ref().filter(|_| {
+            classification.outcome == Outcome::Succeeded
+                && classification.level >= ProofLevel::Observed
+        });
+        let Some(found) = found else { return Ok(None) };
+        let url = match &found.pull_request {
+            Some(url) => url.clone(),
+            None => local_pull_request(&self.settings.branch_of(stored)?),
+        };
+        Ok(Some((url, found.head.clone())))
     }
 
     /// An outcome that the lifecycle wants tried again is tried again only as long as the failure
@@ -231,8 +228,8 @@ impl<'a> RunEnds<'a> {
     ) -> (Outcome, String, Option<Instant>) {
         let detail = classification.detail.clone();
         let does = stored.state().does.as_ref();
-        let route = does.and_then(|does| does.outcomes.get(&classification.outcome));
-        if route != Some(&Route::Again) {
+        let route = does.and_then(|does| does.route(classification.outcome));
+        if !matches!(route, Some(Route::Again(_))) {
             return (classification.outcome, detail, None);
         }
         let before: Vec<PastFailure> = past
@@ -241,7 +238,9 @@ impl<'a> RunEnds<'a> {
             .map(|past| PastFailure { class: past.class, signature: past.signature.clone() })
             .collect();
         let key = run.task.to_string();
-        match failure::next(&self.config.policy, classification, &before, &key, now) {
+        let mut policy = self.config.policy.clone();
+        policy.most = stored.lifecycle.max_retries().or(policy.most);
+        match failure::next(&policy, classification, &before, &key, now) {
             RetryDecision::Retry { at, .. } => (classification.outcome, detail, Some(at)),
             RetryDecision::GiveUp { reason } => {
                 (Outcome::Exhausted, format!("{reason}: {detail}"), None)

@@ -2,7 +2,7 @@
 
 use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Activity;
-use banksman_core::receipt::EndCause;
+use banksman_core::receipt::{EndCause, PrepareFault};
 
 use super::event::end_wait;
 use super::job::{JobSpecs, SpecError, has_other_job};
@@ -54,7 +54,10 @@ impl<'a> RunStarts<'a> {
         let claimed = ClaimedRun { stored, ..claimed };
         let started = match self.specs.run(&claimed, turn.now) {
             Ok(spec) => self.begin_with_token(&claimed, &spec)?.map_err(|it| with_causes(&it)),
-            Err(SpecError::Impossible(reason)) => Err(reason),
+            Err(SpecError::Impossible(detail)) => {
+                let ended = EndCause::NotPrepared { detail, class: PrepareFault::Unusable };
+                return self.ends.end_without_receipt(run, ended, turn).map(drop);
+            }
             Err(SpecError::Engine(error @ EngineError::Store(_))) => return Err(error),
             Err(SpecError::Engine(error)) => Err(with_causes(&error)),
         };

@@ -58,7 +58,7 @@ pub fn merge(
         match job.update_base(&base, &head)? {
             BaseUpdate::Done => return Ok(MergeReport::Merged { head }),
             BaseUpdate::Moved => {}
-            BaseUpdate::Refused(check) => return Ok(MergeReport::Rejected { check }),
+            BaseUpdate::Refused(detail) => return Ok(MergeReport::Hindered { detail }),
         }
     }
     let detail = format!("it moved {ROUNDS} times while the checks ran");
@@ -115,7 +115,8 @@ enum BaseUpdate {
     Done,
     /// The base moved after the result was made.
     Moved,
-    Refused(CheckResult),
+    /// The checkout of the base cannot take the merge.
+    Refused(String),
 }
 
 impl WorktreeJob<'_> {
@@ -185,13 +186,12 @@ impl WorktreeJob<'_> {
         if now.as_deref() != Some(old) {
             return Ok(BaseUpdate::Moved);
         }
-        let mut check = check_of("git merge --ff-only", new, &output);
-        check.tail = format!(
-            "the checkout of `{base}` in `{}` has conflicting changes: {}",
+        Ok(BaseUpdate::Refused(format!(
+            "the checkout of `{base}` in `{}` is in the way; commit, stash or remove what is named \
+             here: {}",
             checkout.path.display(),
-            check.tail
-        );
-        Ok(BaseUpdate::Refused(check))
+            message_of(&output)
+        )))
     }
 
     /// Fast-forwards a checkout. A lock that another git holds there, of a person or of another

@@ -101,6 +101,11 @@ impl RunError {
     }
 }
 
+/// Whether a program could not be started because it is missing, or nobody may run it.
+pub(in crate::exec) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}
+
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// Runs programs. A keeper's runner keeps renewing the lease and watching the limits meanwhile.

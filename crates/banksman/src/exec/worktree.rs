@@ -25,7 +25,7 @@ use banksman_core::receipt::{EndCause, PrepareFault};
 use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::{JobResult, Workspace};
-use super::process::{Program, ProgramOutput, Result, RunError, Runner};
+use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 use pool::SET_UP;
@@ -56,7 +56,13 @@ pub struct PreparedWorktree {
 /// Banksman itself failed to prepare or to look at the work; the agent is not at fault.
 impl From<RunError> for EndCause {
     fn from(error: RunError) -> Self {
-        environment(with_cause(&error))
+        match &error {
+            RunError::Start { source, .. } if is_missing(source) => unusable(with_cause(&error)),
+            RunError::Start { .. }
+            | RunError::Read { .. }
+            | RunError::Failed { .. }
+            | RunError::Interrupted => environment(with_cause(&error)),
+        }
     }
 }
 
@@ -69,7 +75,7 @@ pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<Prep
     let branches = job.resolve_branches()?;
     let found = job.find(&branches.start)?.map_err(|why| {
         let worktree = workspace.worktree.display();
-        environment(format!("`{worktree}` cannot be used as a worktree: {why}"))
+        unusable(format!("`{worktree}` cannot be used as a worktree: {why}; move it away"))
     })?;
     let checkout = match found {
         Some(record) => {
@@ -197,8 +203,12 @@ fn check_names(workspace: &Workspace) -> JobResult<()> {
     let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
     match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
         None => Ok(()),
-        Some(name) => Err(environment(format!("`{name}` is not a valid git name"))),
+        Some(name) => Err(unusable(format!("`{name}` is not a valid git name"))),
     }
+}
+
+pub(in crate::exec) fn unusable(detail: String) -> EndCause {
+    EndCause::NotPrepared { detail, class: PrepareFault::Unusable }
 }
 
 pub(in crate::exec) fn environment(detail: String) -> EndCause {
@@ -229,8 +239,8 @@ impl WorktreeJob<'_> {
             wanted.map(|name| refs.remove(&name?));
         let start = match (local_base, remote_base) {
             (None, None) => {
-                return Err(environment(format!(
-                    "the branch `{base}` has no commit to start from"
+                return Err(unusable(format!(
+                    "the branch `{base}` has no commit to start from; commit something first"
                 )));
             }
             (Some(only), None) | (None, Some(only)) => only,

@@ -12,7 +12,7 @@ use super::step::{self, CriterionResult, Unmet};
 use super::work::{self, ended};
 use super::{
     Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, has_any,
-    last_lines, pr_link, signature,
+    last_lines, signature,
 };
 use crate::lifecycle::Outcome;
 use crate::quota::{self, LONGEST_WAIT};
@@ -31,7 +31,7 @@ const LAST_LINES: usize = 20;
 const SHORT_LINES: usize = 10;
 
 /// Classifies a finished run.
-pub fn classify(receipt: &Receipt, expectation: &RunExpectation<'_>) -> Classification {
+pub fn classify(receipt: &Receipt, expectation: &RunExpectation) -> Classification {
     let run = RunFacts::of(receipt, expectation);
     let finding = run.classify();
     let reading = receipt.reading.as_ref();
@@ -45,15 +45,13 @@ pub fn classify(receipt: &Receipt, expectation: &RunExpectation<'_>) -> Classifi
         level: run.level,
         signature: finding.class.map(|class| signature(class.as_str(), basis)),
         resets_at,
-        pr_url: reading
-            .and_then(|reading| pr_link(&reading.text, expectation.task, expectation.branch)),
         ambiguous: finding.ambiguous,
         detail: start_of(finding.detail.trim(), DETAIL_BYTES).to_owned(),
     }
 }
 
 /// Whether the facts leave the end open, so that asking an evaluator is worth its cost.
-pub fn is_ambiguous(receipt: &Receipt, expectation: &RunExpectation<'_>) -> bool {
+pub fn is_ambiguous(receipt: &Receipt, expectation: &RunExpectation) -> bool {
     RunFacts::of(receipt, expectation).classify().ambiguous
 }
 
@@ -75,7 +73,7 @@ impl Finding {
 /// A receipt and what was asked for, with facts that several rules need.
 struct RunFacts<'a> {
     receipt: &'a Receipt,
-    expectation: &'a RunExpectation<'a>,
+    expectation: &'a RunExpectation,
     reading: Option<&'a StreamSummary>,
     evidence: Option<&'a Evidence>,
     terminal: Option<Terminal>,
@@ -84,7 +82,7 @@ struct RunFacts<'a> {
 }
 
 impl<'a> RunFacts<'a> {
-    fn of(receipt: &'a Receipt, expectation: &'a RunExpectation<'a>) -> Self {
+    fn of(receipt: &'a Receipt, expectation: &'a RunExpectation) -> Self {
         let reading = receipt.reading.as_ref();
         let evidence = receipt.evidence.as_ref();
         Self {
@@ -117,7 +115,7 @@ impl<'a> RunFacts<'a> {
     }
 
     fn by_end_cause(&self) -> Option<Finding> {
-        use FailureClass::{Budget, Env, Infra, ModelLoop, Policy, Setup, Stall};
+        use FailureClass::{Budget, Env, Infra, ModelLoop, Policy, Setup, Stall, Unusable};
         use Outcome::{Crashed, NeedsPerson, OverBudget, Stalled, Transient};
         let stopped;
         let (outcome, class, detail) = match &self.receipt.ended {
@@ -127,6 +125,7 @@ impl<'a> RunFacts<'a> {
                 PrepareFault::Setup => (Crashed, Setup, detail.as_str()),
                 // A person must decide which side is right before an agent continues.
                 PrepareFault::Diverged => (NeedsPerson, Setup, detail.as_str()),
+                PrepareFault::Unusable => (NeedsPerson, Unusable, detail.as_str()),
             },
             EndCause::NotStarted { detail } => (Transient, Env, detail.as_str()),
             EndCause::TimedOut => (Stalled, Stall, "the run exceeded its time limit"),

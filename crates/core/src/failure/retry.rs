@@ -39,7 +39,8 @@ impl Default for RetryPolicy {
             | FailureClass::Noop
             | FailureClass::Auth
             | FailureClass::Budget
-            | FailureClass::NeedsPerson => (0, TASK_BACKOFF),
+            | FailureClass::NeedsPerson
+            | FailureClass::Unusable => (0, TASK_BACKOFF),
             FailureClass::ModelLoop => (1, TASK_BACKOFF),
             FailureClass::Policy
             | FailureClass::Setup
@@ -178,7 +179,6 @@ mod tests {
             detail: "boom".to_owned(),
             signature: Some(signature.to_owned()),
             resets_at: None,
-            pr_url: None,
             ambiguous: false,
         }
     }
@@ -225,6 +225,7 @@ mod tests {
             (FailureClass::NeedsPerson, 0),
             (FailureClass::Infra, 10),
             (FailureClass::Session, 2),
+            (FailureClass::Unusable, 0),
         ] {
             let now = failed(class, "now");
             let next_after = |count| next(&policy, &now, &varied(class, count), "t83", NOW);

@@ -85,12 +85,8 @@ mod tests {
     };
     use crate::time::Instant;
 
-    const STEP: RunExpectation<'_> = RunExpectation {
-        expects: Deliverable::Change,
-        task: "t83",
-        branch: "banksman/t83",
-        schema_given: false,
-    };
+    const STEP: RunExpectation =
+        RunExpectation { expects: Deliverable::Change, schema_given: false };
 
     /// A successful run with one change.
     fn with(change: impl FnOnce(&mut Receipt, &mut Evidence)) -> Receipt {

@@ -7,7 +7,9 @@ use super::contract::Trigger;
 use super::expr::{Env, KnownValues, ResolvedName, Value, is_present, value_of};
 use super::problem::Problem;
 use super::prove::{Proof, closure, routes};
-use super::{CounterId, FieldUpdates, Requirement, RoleId, State, StateId, Transition};
+use super::{
+    CounterId, FieldUpdates, Outcome, Requirement, RoleId, Route, State, StateId, Transition,
+};
 use crate::time::Instant;
 
 impl Proof<'_> {
@@ -15,10 +17,13 @@ impl Proof<'_> {
     fn automatic(&self) -> impl Iterator<Item = &Transition> {
         self.lifecycle.transitions.iter().filter(|row| {
             let does = self.lifecycle.state(row.from).does.as_ref();
-            let triggered = does.is_some_and(|does| {
-                routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
-                    && row.roles.contains(&RoleId::SYSTEM)
-            });
+            // The failure policy bounds how often an activity is tried again.
+            let leads = |(_, route): (Outcome, Option<&Route>)| match route {
+                Some(Route::Trigger(trigger)) => *trigger == row.trigger,
+                Some(Route::Again(_)) | None => false,
+            };
+            let triggered = does
+                .is_some_and(|does| routes(does).any(leads) && row.roles.contains(&RoleId::SYSTEM));
             row.timeout.is_some() || triggered
         })
     }

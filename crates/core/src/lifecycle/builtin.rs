@@ -5,27 +5,33 @@ use super::check::{Overrides, check};
 use super::contract::Purpose;
 use super::problem::Problems;
 
-const DELIVERY: &str = include_str!("builtin/fragments/delivery.yaml");
-
-/// The fragments that every lifecycle may include.
-pub const FRAGMENTS: [(&str, &str); 1] = [("delivery", DELIVERY)];
-
-macro_rules! with_delivery {
-    ($file:literal) => {
-        concat!(include_str!($file), "---\n", include_str!("builtin/fragments/delivery.yaml"))
+macro_rules! fragment {
+    ($name:literal) => {
+        include_str!(concat!("builtin/fragments/", $name, ".yaml"))
     };
 }
 
+/// A source with the fragment that it includes.
+macro_rules! including {
+    ($fragment:literal, $file:literal) => {
+        concat!(include_str!($file), "---\n", fragment!($fragment))
+    };
+}
+
+/// The fragments that every lifecycle may include.
+pub const FRAGMENTS: [(&str, &str); 2] =
+    [("delivery", fragment!("delivery")), ("merging", fragment!("merging"))];
+
 /// Name and source of each, in the order in which they are listed.
 pub const SOURCES: [(&str, &str); 9] = [
-    ("autonomous", with_delivery!("builtin/autonomous.yaml")),
-    ("leaf", with_delivery!("builtin/leaf.yaml")),
+    ("autonomous", including!("delivery", "builtin/autonomous.yaml")),
+    ("leaf", including!("delivery", "builtin/leaf.yaml")),
     ("mission", include_str!("builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),
     ("review", include_str!("builtin/review.yaml")),
-    ("judged", include_str!("builtin/judged.yaml")),
-    ("supervised", include_str!("builtin/supervised.yaml")),
+    ("judged", including!("merging", "builtin/judged.yaml")),
+    ("supervised", including!("merging", "builtin/supervised.yaml")),
     ("budget", include_str!("builtin/budget.yaml")),
 ];
 

@@ -393,7 +393,7 @@ contract! {
         AnswerTimeout = "answer_timeout", A_TIME, &[Workflow, Step, Review], &[Step, Review], "The time that an answer may take.";
         TimeLimit = "time_limit", A_TIME, &[Workflow], &[Workflow], "The time that a workflow may take.";
         VetoWindow = "veto_window", A_TIME, &[Step], &[Step], "How long a person may object.";
-        MaxRetries = "max_retries", A_NUMBER, &[Task, Step], &[Step], "How often a gate may fail before a person decides.";
+        MaxRetries = "max_retries", A_NUMBER, &[Task, Step], &[Step], "How often a failed run is tried again, whatever its class; at a gate, how often it may fail before a person decides.";
         GateTimeout = "gate_timeout", A_TIME, &[Step], &[Step], "The time that reviewers have at a gate.";
         Patience = "patience", A_TIME, &[Review, Budget], &[Review, Budget], "How long the question waits.";
         MaxMisses = "max_misses", A_NUMBER, &[Review], &[Review], "How often a reviewer may miss its answer.";
@@ -514,6 +514,16 @@ impl Lifecycle {
     /// Whether a flag setting is on.
     pub fn flag(&self, setting: SettingName) -> bool {
         self.setting(setting) == Some(&Setting::Flag(true))
+    }
+
+    /// How often failed runs of a task are tried again at most, whatever their class. A step has a
+    /// setting of this name for its gate.
+    pub fn max_retries(&self) -> Option<u32> {
+        let is_of_runs = matches!(self.purpose, Task | Subtask);
+        match self.setting(SettingName::MaxRetries).filter(|_| is_of_runs)? {
+            Setting::Number(number) => number.to_string().parse().ok(),
+            Setting::Time(_) | Setting::Flag(_) | Setting::Text(_) => None,
+        }
     }
 
     fn setting(&self, setting: SettingName) -> Option<&Setting> {

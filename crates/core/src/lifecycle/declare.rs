@@ -313,30 +313,31 @@ impl Checker<'_> {
         }
     }
 
-    fn outcomes(&mut self, source: &DoesSource) -> (BTreeMap<Outcome, Route>, Option<String>) {
+    fn outcomes(&mut self, source: &DoesSource) -> (BTreeMap<Outcome, Route>, Option<Route>) {
         let mut outcomes = BTreeMap::new();
         let mut otherwise = None;
         let mut known: Vec<Outcome> = source.activity.outcomes().to_vec();
-        if source.outcomes.0.iter().any(|(_, route)| route.value == "again") {
+        if source.outcomes.0.iter().any(|(_, route)| is_again(&route.value)) {
             known.push(Outcome::Exhausted);
         }
         if source.activity == Activity::Merge {
             known.push(Outcome::NotMerged);
         }
         for (name, route) in &source.outcomes.0 {
-            if route.value == "again" && source.activity == Activity::Panel {
+            if is_again(&route.value) && source.activity == Activity::Panel {
                 let help = "write a trigger that leads to another state";
                 self.problem(route, "a panel cannot be repeated with `again`", help);
             }
-            let to = match route.value.as_str() {
-                "again" => Route::Again,
-                trigger => Route::Trigger(trigger.to_owned()),
+            let to = match route.value.split_once(char::is_whitespace) {
+                Some((AGAIN, trigger)) => Route::Again(Some(trigger.trim().to_owned())),
+                None if route.value == AGAIN => Route::Again(None),
+                Some(_) | None => Route::Trigger(route.value.clone()),
             };
             match known.iter().find(|outcome| outcome.as_str() == name.value) {
                 Some(outcome) => {
                     outcomes.insert(*outcome, to);
                 }
-                None if name.value == "otherwise" => otherwise = Some(route.value.clone()),
+                None if name.value == "otherwise" => otherwise = Some(to),
                 None => {
                     let activity = source.activity.as_str();
                     let message = format!("`{activity}` has no outcome `{}`", clip(&name.value));
@@ -394,6 +395,14 @@ impl Checker<'_> {
         }
         found
     }
+}
+
+/// How the file says that the failure policy decides.
+const AGAIN: &str = "again";
+
+/// Whether an outcome leads to `again` or `again TRIGGER`.
+fn is_again(route: &str) -> bool {
+    route.split_whitespace().next() == Some(AGAIN)
 }
 
 fn field_type(declared: &Value, depth: usize) -> Result<Type, String> {

@@ -173,8 +173,18 @@ closed! {
 pub enum Route {
     /// The system takes the transition with this trigger.
     Trigger(String),
-    /// The activity is tried again under the failure policy.
-    Again,
+    /// The activity is tried again as long as the failure policy allows it: after the transition
+    /// with this trigger, or without one in the same state.
+    Again(Option<String>),
+}
+
+impl Route {
+    pub(crate) fn trigger(&self) -> Option<&str> {
+        match self {
+            Self::Trigger(trigger) => Some(trigger),
+            Self::Again(trigger) => trigger.as_deref(),
+        }
+    }
 }
 
 /// What a state does, and where each outcome leads.
@@ -195,10 +205,15 @@ pub struct StateActivity {
     /// it on.
     pub when: Option<Expr>,
     pub outcomes: BTreeMap<Outcome, Route>,
-    pub otherwise: Option<String>,
+    pub otherwise: Option<Route>,
 }
 
 impl StateActivity {
+    /// Where an outcome leads, if the lifecycle says so.
+    pub fn route(&self, outcome: Outcome) -> Option<&Route> {
+        self.outcomes.get(&outcome).or(self.otherwise.as_ref())
+    }
+
     /// Whether its `merge` only checks whether the work is in its base: it has a transition for
     /// work that is not.
     pub fn only_checks(&self) -> bool {

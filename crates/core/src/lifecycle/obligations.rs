@@ -6,8 +6,8 @@ use super::contract::{
     AgentRole, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName, Trigger,
 };
 use super::problem::Problem;
-use super::prove::{Proof, routes};
-use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, State, Transition};
+use super::prove::{Proof, routed};
+use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Route, State, Transition};
 
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
@@ -200,8 +200,8 @@ impl Proof<'_> {
         let from = self.lifecycle.state(row.from);
         from.does.as_ref().is_some_and(|does| {
             // An activity that could not even be tried ends in `otherwise`, too.
-            does.otherwise.as_deref() == Some(&row.trigger)
-                || routes(does).any(|(_, trigger)| trigger == Some(row.trigger.as_str()))
+            does.otherwise.as_ref().and_then(Route::trigger) == Some(&row.trigger)
+                || routed(does).any(|trigger| trigger == row.trigger)
         })
     }
 

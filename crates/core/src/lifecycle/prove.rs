@@ -10,8 +10,8 @@ use super::check::{WORD, is_word};
 use super::contract::{Note, Trigger};
 use super::problem::Problem;
 use super::{
-    Activity, Lifecycle, RoleId, Route, State, StateActivity, StateId, StateKind, Transition,
-    TransitionTarget, state_id,
+    Activity, Lifecycle, Outcome, RoleId, Route, State, StateActivity, StateId, StateKind,
+    Transition, TransitionTarget, state_id,
 };
 use crate::text::clip;
 
@@ -290,8 +290,17 @@ impl Proof<'_> {
             if does.activity == Activity::Human {
                 continue;
             }
-            for (outcome, trigger) in routes(does) {
-                match trigger {
+            for (outcome, route) in routes(does) {
+                match route.map(Route::trigger) {
+                    Some(_) if outcome == Outcome::Exhausted && is_retry(route) => {
+                        let message = format!(
+                            "`{}` does not say what follows when the failure policy gives up",
+                            state.name
+                        );
+                        let help = "map `exhausted` under `outcomes`";
+                        found.push(Problem::in_line(state.line, message, help));
+                    }
+                    Some(None) => {}
                     None => {
                         let message = format!(
                             "the outcome `{outcome}` of `{}` in `{}` leads nowhere",
@@ -301,7 +310,7 @@ impl Proof<'_> {
                         let help = "map it under `outcomes`, or add `otherwise: trigger`";
                         found.push(Problem::in_line(state.line, message, help));
                     }
-                    Some(trigger) if !self.takes(id, trigger, RoleId::SYSTEM) => {
+                    Some(Some(trigger)) if !self.takes(id, trigger, RoleId::SYSTEM) => {
                         let message = format!(
                             "the outcome `{outcome}` leads to `{trigger}`, which the system may not take from `{}`",
                             state.name
@@ -309,7 +318,7 @@ impl Proof<'_> {
                         let help = "add a transition with that trigger, with `system` in its `by`";
                         found.push(Problem::in_line(state.line, message, help));
                     }
-                    Some(_) => {}
+                    Some(Some(_)) => {}
                 }
             }
         }
@@ -321,8 +330,7 @@ impl Proof<'_> {
         let panels =
             self.states().filter_map(|(id, state)| Some((id, state, state.does.as_ref()?)));
         for (id, state, does) in panels.filter(|(_, _, does)| does.activity == Activity::Panel) {
-            let triggers: BTreeSet<&str> =
-                routes(does).filter_map(|(_, trigger)| trigger).collect();
+            let triggers: BTreeSet<&str> = routed(does).collect();
             let ends = |row: &&Transition| {
                 row.timeout.is_none()
                     && triggers.contains(row.trigger.as_str())
@@ -425,18 +433,23 @@ impl Proof<'_> {
     }
 }
 
-/// Every outcome that an activity can have here, with the trigger it leads to; `again` leads
-/// nowhere by itself.
-pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (super::Outcome, Option<&str>)> {
-    let repeats = does.outcomes.values().any(|route| *route == Route::Again);
-    let exhausted = repeats.then_some(super::Outcome::Exhausted);
-    let looked = does.only_checks().then_some(super::Outcome::NotMerged);
+/// Every outcome that an activity can have here, with the route that it takes.
+pub(super) fn routes(does: &StateActivity) -> impl Iterator<Item = (Outcome, Option<&Route>)> {
+    let all = does.outcomes.values().chain(&does.otherwise);
+    let repeats = all.into_iter().any(|route| is_retry(Some(route)));
+    let exhausted = repeats.then_some(Outcome::Exhausted);
+    let looked = does.only_checks().then_some(Outcome::NotMerged);
     let known = does.activity.outcomes().iter().copied().chain(exhausted).chain(looked);
-    known.filter_map(|outcome| match does.outcomes.get(&outcome) {
-        Some(Route::Again) => None,
-        Some(Route::Trigger(trigger)) => Some((outcome, Some(trigger.as_str()))),
-        None => Some((outcome, does.otherwise.as_deref())),
-    })
+    known.map(|outcome| (outcome, does.route(outcome)))
+}
+
+fn is_retry(route: Option<&Route>) -> bool {
+    matches!(route, Some(Route::Again(_)))
+}
+
+/// The triggers that outcomes lead to.
+pub(super) fn routed(does: &StateActivity) -> impl Iterator<Item = &str> {
+    routes(does).filter_map(|(_, route)| route?.trigger())
 }
 
 /// All states that can be reached from a state, including itself.

@@ -25,13 +25,15 @@ pub(super) struct Cause<'a> {
     pub(super) fields: &'a Fields,
     /// Whether the run with the lease has ended by itself.
     pub(super) run_ended: bool,
+    /// No other run may start before this time.
+    pub(super) again_at: Option<Instant>,
 }
 
 impl<'a> Cause<'a> {
     /// A transition that is not caused by an outcome.
     pub(super) fn by(actor: &'a Actor, fields: &'a Fields, now: Instant) -> Self {
         let context = TransitionContext { actor, now, outcome: None };
-        Self { context, fields, run_ended: false }
+        Self { context, fields, run_ended: false, again_at: None }
     }
 }
 
@@ -314,7 +316,7 @@ fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> Task
     if moved {
         task.entered = task.version;
         task.entered_at = now;
-        task.not_before = None;
+        task.not_before = cause.again_at.filter(|_| entered.kind == StateKind::Queued);
     }
     let mut effects = Vec::new();
     // A claim may lead to a queue of tasks that are taken and not yet started.

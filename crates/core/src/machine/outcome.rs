@@ -68,22 +68,21 @@ fn lead(at: Moment<'_>, end: End<'_>) -> Result<TaskUpdate, Rejected> {
     let Some(does) = &at.state().does else {
         return stay(at, end, None);
     };
-    let otherwise = does.otherwise.as_ref();
-    match does.outcomes.get(&end.finish.outcome) {
-        Some(Route::Again) => {
+    let otherwise = does.otherwise.as_ref().and_then(Route::trigger);
+    match does.route(end.finish.outcome) {
+        Some(Route::Again(None)) => {
             let again = (!end.of_run).then_some(Effect::Start { activity: does.activity });
             stay(at, end, again)
         }
-        Some(Route::Trigger(trigger)) => follow(at, end, &[Some(trigger), otherwise]),
-        None => follow(at, end, &[otherwise]),
+        Some(Route::Trigger(trigger) | Route::Again(Some(trigger))) => {
+            let otherwise = otherwise.filter(|otherwise| otherwise != trigger);
+            follow(at, end, &[Some(trigger), otherwise])
+        }
+        None => follow(at, end, &[]),
     }
 }
 
-fn follow(
-    at: Moment<'_>,
-    end: End<'_>,
-    triggers: &[Option<&String>],
-) -> Result<TaskUpdate, Rejected> {
+fn follow(at: Moment<'_>, end: End<'_>, triggers: &[Option<&str>]) -> Result<TaskUpdate, Rejected> {
     let actor = Actor::system();
     let mut errors: Vec<FieldError> = Vec::new();
     for trigger in triggers.iter().copied().flatten() {
@@ -95,7 +94,9 @@ fn follow(
         }
         let outcome = Some((end.finish.outcome, detail.as_str()));
         let context = TransitionContext { actor: &actor, now: at.now, outcome };
-        let cause = Cause { context, fields: &end.finish.fields, run_ended: end.of_run };
+        let again_at = end.finish.again_at.filter(|again| *again > at.now);
+        let fields = &end.finish.fields;
+        let cause = Cause { context, fields, run_ended: end.of_run, again_at };
         let mine = |row: &&Transition| {
             row.timeout.is_none() && row.trigger == *trigger && row.roles.contains(&RoleId::SYSTEM)
         };

@@ -156,28 +156,46 @@ fn a_branch_that_stands_for_a_pull_request_is_merged_by_the_answer() {
 
 #[test]
 fn a_merge_that_does_not_succeed_is_asked_about_again() {
-    for outcome in [Outcome::Conflict, Outcome::Rejected, Outcome::Exhausted] {
-        for world in reviewed_branches() {
-            let mut world = merging(world);
-            world.ends(outcome, "it conflicts in src/lib.rs", json!({}), "merge_ready");
-            assert_eq!(world.field("problem"), "it conflicts in src/lib.rs", "{outcome}");
-            assert!(world.decision.is_some() && world.field("merged").is_null(), "{outcome}");
-            let mut world = merging(world);
-            assert!(world.field("problem").is_null(), "it is tried again");
-            // The merge is stopped and inspected before anybody is asked: it may have finished in
-            // time.
-            world.times_out("1d", "merge_ready(taking_back)");
-            world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
-            assert_eq!(world.field("problem"), "the merge timed out");
-            world.goes(
-                "human:kim",
-                "on last_minute_concern",
-                json!({ "objection": "no docs" }),
-                "review",
-            );
-            assert!(!world.field("problem").is_null(), "the reviewers are told");
-            world.ends(Outcome::Approved, "", approval(), "merge_ready");
-            assert!(world.field("problem").is_null(), "they have looked at it");
+    for world in reviewed_branches() {
+        let mut world = merging(world);
+        world.ends(Outcome::Exhausted, "its keeper was lost", json!({}), "merge_ready");
+        assert_eq!(world.field("problem"), "its keeper was lost");
+        assert!(world.decision.is_some() && world.field("merged").is_null());
+        let mut world = merging(world);
+        assert!(world.field("problem").is_null(), "it is tried again");
+        // The merge is stopped and inspected before anybody is asked: it may have finished in time.
+        world.times_out("1d", "merge_ready(taking_back)");
+        world.ends(Outcome::NotMerged, "", json!({}), "merge_ready");
+        assert_eq!(world.field("problem"), "the merge timed out");
+        let objection = json!({ "objection": "no docs" });
+        world.goes("human:kim", "on last_minute_concern", objection, "review");
+        assert!(!world.field("problem").is_null(), "the reviewers are told");
+        world.ends(Outcome::Approved, "", approval(), "merge_ready");
+        assert!(world.field("problem").is_null(), "they have looked at it");
+    }
+}
+
+/// The worker is told, and the result is reviewed and approved anew; what never ends well goes to a
+/// person.
+#[test]
+fn a_conflict_and_a_failed_check_are_work_for_an_agent() {
+    for (outcome, says) in [
+        (Outcome::Conflict, "It conflicts with its base. in src/lib.rs"),
+        (Outcome::Rejected, "After the merge with its base, in src/lib.rs"),
+    ] {
+        for mut world in reviewed_branches() {
+            for _ in 0..3 {
+                world = merging(world);
+                world.ends(outcome, "in src/lib.rs", json!({}), "in_progress");
+                assert_eq!(world.field("pr_comments"), says);
+                world.is_claimed_by("worker:polecat", "in_progress");
+                let branch = json!({ "pr_url": "local:task/t1", "pr_head": "c0ffee" });
+                world.ends(Outcome::Succeeded, "", branch, "review");
+                world.ends(Outcome::Approved, "", approval(), "merge_ready");
+            }
+            world = merging(world);
+            world.ends(outcome, "in src/lib.rs", json!({}), "merge_ready");
+            assert!(world.decision.is_some() && !world.field("problem").is_null(), "{outcome}");
         }
     }
 }

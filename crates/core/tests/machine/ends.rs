@@ -1,9 +1,10 @@
 //! Everything ends: without help, with workers that always crash, a task comes to rest.
 
-use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::{Outcome, RoleId, Route, StateKind};
 use banksman_core::machine::{Actor, Claim, Event, Finish};
 use banksman_core::time::Span;
+use serde_json::json;
 
 use crate::play::{fire_next, play};
 use crate::random::{every_lifecycle, over_histories};
@@ -89,17 +90,20 @@ fn claim(world: &mut World) -> Result<(), Violation> {
 
 fn crash(world: &mut World, times: u32) -> Result<(), Violation> {
     let does = world.lifecycle.state(world.task.state).does.as_ref();
-    let again =
-        does.is_some_and(|does| does.outcomes.get(&Outcome::Crashed) == Some(&Route::Again));
+    let route = does.and_then(|does| does.route(Outcome::Crashed));
+    let again = matches!(route, Some(Route::Again(_)));
     let outcome = if again && times > CRASHES { Outcome::Exhausted } else { Outcome::Crashed };
     let again_at = again.then(|| world.now.plus(Span(30_000)));
     let detail = "the worker crashed".to_owned();
     let epoch = world.task.epoch;
+    let retry_at = Field::RetryAt.name_in(&world.lifecycle);
+    let fields = again_at.filter(|_| world.lifecycle.fields.contains_key(retry_at));
+    let fields = fields.map(|at| (retry_at.to_owned(), json!(at.to_string())));
     let finish = Finish {
         epoch,
         outcome,
         detail,
-        fields: serde_json::Map::new(),
+        fields: fields.into_iter().collect(),
         tokens: 0,
         cost_micros: 0,
         again_at,

@@ -32,12 +32,60 @@ fn every_role_that_executes_may_claim() {
 }
 
 #[test]
-fn a_success_is_judged_unless_no_judge_is_needed() {
+fn a_success_is_judged_unless_checks_passed_and_no_judge_is_needed() {
     let mut world = awaiting_judge();
-    world.ends(Outcome::Approved, "", json!({}), "done");
-    let mut world = running();
-    let step = world.ends(Outcome::Succeeded, "", json!({ "review_needed": false }), "done");
-    assert_eq!(step.ending, Some(Ending::Done));
+    world.ends(Outcome::Approved, "", json!({}), "merging");
+    let step = world.ends(Outcome::Merged, "", json!({}), "done");
+    assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
+    for (verified, state) in [(true, "merging"), (false, "blocked(awaiting_judge)")] {
+        let facts = json!({ "review_needed": false, "verified": verified });
+        running().ends(Outcome::Succeeded, "", facts, state);
+    }
+}
+
+fn merging() -> World {
+    let mut world = awaiting_judge();
+    world.ends(Outcome::Approved, "", json!({}), "merging");
+    world
+}
+
+#[test]
+fn a_conflict_and_a_failed_check_are_work_for_an_agent() {
+    for (outcome, counter) in [(Outcome::Conflict, "conflicts"), (Outcome::Rejected, "rejections")]
+    {
+        let mut world = merging();
+        for times in 1..=3 {
+            world.ends(outcome, "in src/lib.rs", json!({}), "queued");
+            assert_eq!(world.count(counter), times);
+            let feedback = world.field("feedback").as_str().expect("the agent is told");
+            assert!(feedback.ends_with("in src/lib.rs"), "{feedback}");
+            world.is_claimed_by("worker:w1", "running");
+            world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
+            world.ends(Outcome::Approved, "", json!({}), "merging");
+        }
+        world.ends(outcome, "in src/lib.rs", json!({}), "blocked(needs_person)");
+    }
+    let mut world = merging();
+    world.ends(
+        Outcome::Exhausted,
+        "the checkout is in the way",
+        json!({}),
+        "blocked(needs_person)",
+    );
+    assert_eq!(world.field("question"), "the checkout is in the way");
+}
+
+#[test]
+fn nothing_is_both_merged_and_cancelled() {
+    let reason = json!({ "reason": "not wanted" });
+    for (outcome, state) in [(Outcome::Merged, "done"), (Outcome::NotMerged, "cancelled")] {
+        let mut world = merging();
+        world.goes("human:kim", "on cancel", reason.clone(), "merging(taking_back)");
+        world.ends(outcome, "", json!({}), state);
+    }
+    let mut world = merging();
+    world.times_out("1d", "merging(taking_back)");
+    world.ends(Outcome::NotMerged, "", json!({}), "blocked(needs_person)");
 }
 
 #[test]
@@ -49,46 +97,72 @@ fn a_quota_is_waited_for_and_comes_back() {
     assert_eq!(step.effects, [Effect::Start { activity: Activity::Wait }]);
     world.after("10min");
     world.ends(Outcome::Met, "", json!({}), "queued");
-    assert_eq!(world.count("quota_waits"), 1);
+    assert_eq!(world.count("quota_waits"), 0, "the failure table counts it");
     world.is_claimed_by("worker:w1", "running");
 
     // Without a time from the provider the wait is half an hour, and a day of waits is the limit.
-    for wait in 2..48 {
+    for wait in 1..48 {
         world.ends(Outcome::Quota, "", json!({}), "blocked(quota_wait)");
         world.times_out("30min", "queued");
         assert_eq!(world.count("quota_waits"), wait);
         world.is_claimed_by("worker:w1", "running");
     }
     world.ends(Outcome::Quota, "", json!({}), "blocked(quota_wait)");
-    world.times_out("30min", "failed");
-    assert_eq!(world.field("diagnostic"), "the quota did not come back");
-    assert_eq!(world.count("retries"), 0, "a quota is no failure of the work");
+    world.times_out("30min", "blocked(needs_person)");
+    assert_eq!(world.field("question"), "the quota did not come back");
+    assert_eq!(world.count("reported_failures"), 0, "a quota is no failure of the work");
+}
+
+/// A run that failed; the failure policy tries it again after half a minute.
+fn fails(world: &mut World) {
+    let retry_at = world.at("30s").to_string();
+    world.ends(Outcome::Crashed, "exit code 1", json!({ "retry_at": retry_at }), "failed");
+    assert_eq!(world.field("diagnostic"), "exit code 1");
+}
+
+fn retried(world: &mut World) {
+    world.after("30s");
+    world.ends(Outcome::Met, "", json!({}), "queued");
 }
 
 #[test]
-fn a_failure_is_retried_after_a_cooldown_and_then_reworked() {
+fn a_failure_is_retried_when_it_is_due_as_long_as_the_failure_policy_says() {
     let mut world = running();
-    for run in 1..=4 {
-        world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
-        assert_eq!(world.field("diagnostic"), "exit code 1");
-        let state = if run == 4 { "blocked(needs_rework)" } else { "queued" };
-        world.times_out("30s", state);
-        assert_eq!(world.count("retries"), run.min(3));
-        if run < 4 {
-            world.is_claimed_by("worker:w1", "running");
-        }
+    for _ in 0..9 {
+        fails(&mut world);
+        retried(&mut world);
+        world.is_claimed_by("worker:w1", "running");
     }
-    assert_eq!(world.field("feedback"), "it failed too often");
+    let words = "all 3 retries for test are used up";
+    world.ends(Outcome::Exhausted, words, json!({}), "blocked(needs_person)");
+    assert_eq!(world.field("question"), words);
+}
+
+#[test]
+fn failures_that_workers_report_have_a_limit_of_their_own() {
+    let mut world = running();
+    let words = json!({ "diagnostic": "exit code 1" });
+    for _ in 0..3 {
+        world.goes("worker:w1", "on fail", words.clone(), "failed");
+        retried(&mut world);
+        world.is_claimed_by("worker:w1", "running");
+    }
+    world.goes("worker:w1", "on fail", words, "blocked(needs_person)");
+}
+
+#[test]
+fn work_that_is_sent_back_too_often_is_left_to_a_person() {
+    let mut world = awaiting_judge();
+    let feedback = json!({ "feedback": "no tests" });
     for _ in 1..5 {
+        world.goes("judge:j1", "on request_changes", feedback.clone(), "blocked(needs_rework)");
         world.times_out("2min", "queued");
         world.is_claimed_by("worker:w1", "running");
-        world.ends(Outcome::Policy, "outside its paths", json!({}), "blocked(needs_rework)");
+        world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
     }
-    let step = world.times_out("2min", "cancelled");
-    assert_eq!(
-        (world.field("reason"), step.ending),
-        (&json!("it was reworked too often"), Some(Ending::Otherwise))
-    );
+    world.goes("judge:j1", "on request_changes", feedback, "blocked(needs_rework)");
+    world.times_out("2min", "blocked(needs_person)");
+    assert_eq!(world.field("question"), "it was reworked too often");
 }
 
 #[test]
@@ -145,8 +219,8 @@ fn a_silent_judge_is_asked_three_times() {
         world.is_claimed_by("worker:w1", "running");
         world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
     }
-    world.times_out("15min", "failed");
-    assert_eq!(world.field("diagnostic"), "nobody judged it");
+    world.times_out("15min", "blocked(needs_person)");
+    assert_eq!(world.field("question"), "nobody judged it");
 }
 
 #[test]
@@ -169,11 +243,8 @@ fn a_run_is_bounded_by_silence_and_by_its_lease() {
 #[test]
 fn a_person_gives_a_new_allowance() {
     let mut world = running();
-    world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
-    world.times_out("30s", "queued");
-    world.is_claimed_by("worker:w1", "running");
-    world.ends(Outcome::Crashed, "exit code 1", json!({}), "failed");
-    assert_eq!(world.count("retries"), 1);
+    world.goes("worker:w1", "on fail", json!({ "diagnostic": "exit code 1" }), "failed");
+    assert_eq!(world.count("reported_failures"), 1);
     world.goes("human:kim", "on retry", json!({}), "queued");
-    assert_eq!(world.count("retries"), 0);
+    assert_eq!(world.count("reported_failures"), 0);
 }

@@ -16,20 +16,11 @@ use crate::random::every_lifecycle;
 /// explain themselves.
 const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::Policy];
 
-/// `policy` is about what the task or its project forbids altogether, so a person could not permit
-/// it: the agent is told, and tries again without it, as often as such a failure may occur.
-const FORBIDDEN: &str = "nobody can allow what the task itself forbids";
 /// A reviewer that needs leave has no verdict, and a missing verdict is never an approval: its
 /// panel asks a person.
 const REVIEW: &str = "its panel asks";
 
-const EXCEPTIONS: [(&str, &str, Outcome, &str); 9] = [
-    ("autonomous", "decomposing", Outcome::Policy, FORBIDDEN),
-    ("autonomous", "in_progress", Outcome::Policy, FORBIDDEN),
-    ("leaf", "in_progress", Outcome::Policy, FORBIDDEN),
-    ("step", "running", Outcome::Policy, FORBIDDEN),
-    ("judged", "running", Outcome::Policy, FORBIDDEN),
-    ("supervised", "running", Outcome::Policy, FORBIDDEN),
+const EXCEPTIONS: [(&str, &str, Outcome, &str); 3] = [
     ("review", "reviewing", Outcome::NeedsPerson, REVIEW),
     ("review", "reviewing", Outcome::OverBudget, REVIEW),
     ("review", "reviewing", Outcome::Policy, REVIEW),
@@ -59,12 +50,15 @@ fn every_state_in_which_an_agent_works_leads_to_a_person() {
 }
 
 fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &StateActivity) -> Vec<Outcome> {
-    let asks = |outcome: &Outcome| match does.outcomes.get(outcome) {
+    // `policy` is about what the task or its project forbids: the agent is told, and tries again
+    // without it, until the failure policy gives up.
+    let route = |outcome: &Outcome| match does.route(*outcome) {
+        Some(Route::Again(_)) => does.route(Outcome::Exhausted),
+        other => other,
+    };
+    let asks = |outcome: &Outcome| match route(outcome) {
         Some(Route::Trigger(trigger)) => leads_to_people(lifecycle, from, trigger),
-        Some(Route::Again) => false,
-        None => {
-            does.otherwise.as_ref().is_some_and(|trigger| leads_to_people(lifecycle, from, trigger))
-        }
+        Some(Route::Again(_)) | None => false,
     };
     ASKS.into_iter().filter(|outcome| !asks(outcome)).collect()
 }

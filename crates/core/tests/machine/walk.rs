@@ -167,6 +167,12 @@ impl World {
         step
     }
 
+    /// A run fails, and the failure policy tries it again at a time.
+    pub(crate) fn retried_at(&mut self, outcome: Outcome, at: Instant) -> TaskUpdate {
+        let finish = Finish { again_at: Some(at), ..self.ending(outcome) };
+        self.finish(finish).unwrap_or_else(|rejected| panic!("{outcome}: {rejected}"))
+    }
+
     pub(crate) fn report(
         &mut self,
         outcome: Outcome,

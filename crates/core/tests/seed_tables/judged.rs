@@ -30,48 +30,61 @@ const SEED: &[Quote] = &[
     ("直接完了なら `done`", Rows {
         states: &[("done", Done)],
         terminal: &["done"],
-        moves: &[("running", "done", "succeed", &["system"], "if review_needed")],
+        moves: &[("running", "merging", "succeed", &["system"], "if review_needed")],
         ..NONE
     }),
     ("Judge が成功 run を評価", Rows {
-        moves: &[("blocked(awaiting_judge)", "done", "approve", &["judge", "human", "system"], "")],
+        moves: &[("blocked(awaiting_judge)", "merging", "approve", &["judge", "human", "system"], "")],
         does: &[("blocked(awaiting_judge)", "panel", &[("approved", "approve")])],
         ..NONE
     }),
+    // A signature that repeats trips the circuit breaker of the failure table.
     ("non-approve 昇格、失敗シグネチャ反復、または明示的 autofix 経路", Rows {
         states: &[("blocked(needs_rework)", Blocked)],
         moves: &[
             ("blocked(awaiting_judge)", "blocked(needs_rework)", "request_changes", &["judge", "human", "system"], "compute feedback"),
-            ("running", "blocked(needs_rework)", "rework", &["system"], "compute feedback"),
         ],
         does: &[("blocked(awaiting_judge)", "panel", &[("blocked", "request_changes")])],
-        counters: &[("retries", Some(3), Some("blocked(needs_rework)"))],
+        ..NONE
+    }),
+    ("Approve 後でも merge conflict があれば `[AutoFix-Conflict] PR #...` を生成する場合あり", Rows {
+        states: &[("merging", Reviewing)],
+        moves: &[("merging", "queued", "merge_conflict", &["system"], "compute feedback; count conflicts")],
+        does: &[("merging", "merge", &[("conflict", "merge_conflict")])],
+        counters: &[("conflicts", Some(3), Some("blocked(needs_person)"))],
         ..NONE
     }),
     ("`blocked(quota_wait)` for quota signatures", Rows {
         states: &[("blocked(quota_wait)", Blocked)],
         moves: &[("running", "blocked(quota_wait)", "quota_hit", &["worker", "tester", "docser", "system"], "")],
-        does: &[("running", "agent", &[("quota", "quota_hit")])],
+        does: &[("running", "agent", &[("quota", "again quota_hit")])],
         ..NONE
     }),
     ("`failed` otherwise", Rows {
         states: &[("failed", Failed)],
-        moves: &[("running", "failed", "fail", &["worker", "tester", "docser", "system"], "compute diagnostic")],
-        does: &[("running", "agent", &[("otherwise", "fail")])],
+        moves: &[
+            ("running", "failed", "fail", &["system"], "compute diagnostic"),
+            ("running", "failed", "fail", &["worker", "tester", "docser"], "compute retry_at; count reported_failures"),
+        ],
+        does: &[("running", "agent", &[("otherwise", "again fail")])],
         ..NONE
     }),
     ("期限切れ lease の cleanup", timed(&[
-        ("running", "failed", "lease_expired", "60min", Entry, "set diagnostic=the lease has expired"),
+        ("running", "failed", "lease_expired", "60min", Entry, "set diagnostic=the lease has expired; compute retry_at; count reported_failures"),
     ])),
     ("timeout run の cancellation", timed(&[
-        ("running", "failed", "stuck", "15min", Progress, "set diagnostic=the run is stuck"),
+        ("running", "failed", "stuck", "15min", Progress, "set diagnostic=the run is stuck; compute retry_at; count reported_failures"),
     ])),
-    ("failed task の cooldown requeue", timed(&[("failed", "queued", "retry_due", "30s", Entry, "count retries")])),
+    ("failed task の cooldown requeue", Rows {
+        moves: &[("failed", "queued", "retry_due", &["system"], "")],
+        does: &[("failed", "wait", &[("met", "retry_due")])],
+        ..NONE
+    }),
     ("それ以外は timeout-requeue", timed(&[
         ("blocked(awaiting_judge)", "queued", "judge_timeout", "15min", Progress, "count judge_attempts"),
     ])),
     ("cooldown 後に requeue", Rows {
-        moves: &[("blocked(quota_wait)", "queued", "quota_back", &["system"], "count quota_waits")],
+        moves: &[("blocked(quota_wait)", "queued", "quota_back", &["system"], "")],
         timed: &[("blocked(quota_wait)", "queued", "quota_timeout", "30min", Entry, "count quota_waits")],
         ..NONE
     }),
@@ -79,13 +92,13 @@ const SEED: &[Quote] = &[
         states: &[("cancelled", Cancelled)],
         terminal: &["cancelled"],
         timed: &[("blocked(needs_rework)", "queued", "rework_in_place", "2min", Entry, "count reworks")],
-        does: &[("running", "agent", &[("policy", "rework")])],
-        counters: &[("reworks", Some(5), Some("cancelled"))],
+        // A person decides about paid work at the limit.
+        counters: &[("reworks", Some(5), Some("blocked(needs_person)"))],
         ..NONE
     }),
     ("legacy の `needs_human` は有効な回復経路へ正規化されます。", Rows {
         states: &[("blocked(needs_person)", Waiting)],
-        moves: &[("blocked(needs_person)", "queued", "unblock", &["human"], "clear question; reset retries, quota_waits, judge_attempts, reworks")],
+        moves: &[("blocked(needs_person)", "queued", "unblock", &["human"], "clear question; reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections")],
         does: &[("running", "agent", &[("needs_person", "escalate")])],
         ..NONE
     }),
@@ -108,11 +121,6 @@ const PENDING: &[Pending] = &[
         "the recovery of tasks without a run",
     ),
     (
-        "Approve 後でも merge conflict があれば `[AutoFix-Conflict] PR #...` を生成する場合あり",
-        &[("blocked(awaiting_judge)", "blocked(needs_rework)", "merge_conflict", &["judge", "system"])],
-        "the merge of judged work",
-    ),
-    (
         "PR review task: `awaiting_judge` へ戻す",
         &[("blocked(needs_rework)", "blocked(awaiting_judge)", "settle", &["system"])],
         "tasks that review pull requests",
@@ -129,40 +137,63 @@ const PENDING: &[Pending] = &[
     ),
 ];
 
-/// The seed's document has no cancel and no retry by people, and no limit for silent judges.
+/// The seed's document has no cancel and no retry by people, no limit for silent judges, and leaves
+/// the merge to the forge.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[],
+    states: &[("merging(taking_back)", Reviewing)],
     terminal: &[],
     moves: &[
+        ("merging", "done", "branch_merged", &["system"], "set merged=true"),
+        ("merging", "queued", "merge_rejected", &["system"], "compute feedback; count rejections"),
+        ("merging", "blocked(needs_person)", "merge_failed", &["system"], "compute question"),
+        ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
+        ("merging(taking_back)", "done", "branch_merged", &["system"], "set merged=true"),
+        ("merging(taking_back)", "blocked(needs_person)", "merge_failed", &["system"], "compute question"),
+        ("merging(taking_back)", "cancelled", "taken_back", &["system"], ""),
+        ("merging(taking_back)", "blocked(needs_person)", "taken_back", &["system"], "set question=the merge took too long"),
         ("queued", "blocked(needs_person)", "escalate", &["human", "system"], "compute question"),
         ("queued", "cancelled", "cancel", &["human"], ""),
         ("running", "blocked(needs_person)", "escalate", &["worker", "tester", "docser", "human", "system"], "compute question"),
         ("running", "cancelled", "cancel", &["human"], ""),
         ("blocked(awaiting_judge)", "queued", "judge_timeout", &["system"], "count judge_attempts"),
-        ("blocked(awaiting_judge)", "queued", "retry", &["human"], "reset retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(awaiting_judge)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
         ("blocked(awaiting_judge)", "blocked(needs_person)", "escalate", &["judge", "human"], ""),
         ("blocked(awaiting_judge)", "cancelled", "cancel", &["human"], ""),
-        ("blocked(quota_wait)", "queued", "retry", &["human"], "reset retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(quota_wait)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
         ("blocked(quota_wait)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(quota_wait)", "cancelled", "cancel", &["human"], ""),
-        ("blocked(needs_rework)", "queued", "retry", &["human"], "reset retries, quota_waits, judge_attempts, reworks"),
+        ("blocked(needs_rework)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
         ("blocked(needs_rework)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(needs_rework)", "cancelled", "cancel", &["human"], ""),
         ("blocked(needs_person)", "cancelled", "cancel", &["human"], ""),
-        ("failed", "queued", "retry", &["human"], "reset retries, quota_waits, judge_attempts, reworks"),
+        ("failed", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
         ("failed", "blocked(needs_person)", "escalate", &["human"], ""),
         ("failed", "cancelled", "cancel", &["human"], ""),
     ],
-    timed: &[("blocked(needs_person)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered")],
+    timed: &[
+        ("blocked(needs_person)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
+        ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, ""),
+        ("merging(taking_back)", "blocked(needs_person)", "merge_timeout", "1d", Entry, "set question=could not determine whether it was merged"),
+    ],
     requires: &[
         ("blocked(needs_rework)", &["feedback"]),
         ("blocked(needs_person)", &["question"]),
-        ("failed", &["diagnostic"]),
+        ("failed", &["diagnostic", "retry_at"]),
         ("cancelled", &["reason"]),
     ],
     does: &[
-        ("running", "agent", &[("succeeded", "succeed"), ("nothing_to_do", "rework"), ("over_budget", "escalate")]),
+        ("running", "agent", &[("succeeded", "succeed"), ("over_budget", "escalate"), ("exhausted", "escalate")]),
+        (
+            "merging",
+            "merge",
+            &[("merged", "branch_merged"), ("rejected", "merge_rejected"), ("otherwise", "merge_failed")],
+        ),
+        (
+            "merging(taking_back)",
+            "merge",
+            &[("merged", "branch_merged"), ("not_merged", "taken_back"), ("otherwise", "merge_failed")],
+        ),
         (
             "blocked(awaiting_judge)",
             "panel",
@@ -177,7 +208,12 @@ const ADDED: Rows = Rows {
         ("done", "clean_up"),
         ("cancelled", "clean_up"),
     ],
-    counters: &[("quota_waits", Some(48), Some("failed")), ("judge_attempts", Some(3), Some("failed"))],
+    counters: &[
+        ("reported_failures", Some(3), Some("blocked(needs_person)")),
+        ("quota_waits", Some(48), Some("blocked(needs_person)")),
+        ("judge_attempts", Some(3), Some("blocked(needs_person)")),
+        ("rejections", Some(3), Some("blocked(needs_person)")),
+    ],
 };
 
 pub(super) const TABLE: Table = Table {
@@ -209,13 +245,13 @@ fn the_reasons_of_blocked_are_one_group() {
 fn ended(fields: Value, outcome: Outcome) -> Play {
     let mut play =
         Play::born("judged", &Overrides::new(), fields).expect("it needs no other field");
-    run(&mut play, outcome);
+    run(&mut play, outcome, Value::Null);
     play
 }
 
-fn run(play: &mut Play, outcome: Outcome) {
+fn run(play: &mut Play, outcome: Outcome, facts: Value) {
     play.claim("worker:wim").expect("it is queued");
-    play.end_run(outcome, "the tests are red", Value::Null);
+    play.end_run(outcome, "the tests are red", facts);
 }
 
 #[test]
@@ -223,56 +259,52 @@ fn outcomes_lead_where_the_seed_says() {
     for (outcome, state) in [
         (Outcome::Succeeded, "blocked(awaiting_judge)"),
         (Outcome::Quota, "blocked(quota_wait)"),
-        (Outcome::VerifyFailed, "failed"),
-        (Outcome::Crashed, "failed"),
-        (Outcome::Policy, "blocked(needs_rework)"),
-        (Outcome::NothingToDo, "blocked(needs_rework)"),
         // `needs_human` recovers: a person is asked, and the task is queued again.
         (Outcome::NeedsPerson, "blocked(needs_person)"),
         (Outcome::OverBudget, "blocked(needs_person)"),
+        (Outcome::Exhausted, "blocked(needs_person)"),
     ] {
         assert_eq!(ended(json!({}), outcome).state(), state, "{outcome}");
     }
-    assert_eq!(ended(json!({ "review_needed": false }), Outcome::Succeeded).state(), "done");
-    assert_eq!(
-        ended(json!({ "review_needed": true }), Outcome::Succeeded).state(),
-        "blocked(awaiting_judge)"
-    );
+    for outcome in [Outcome::VerifyFailed, Outcome::Crashed, Outcome::Policy] {
+        let mut play = Play::of("judged");
+        run(&mut play, outcome, json!({ "retry_at": "2030-01-01T00:00:00Z" }));
+        assert_eq!(play.state(), "failed", "{outcome}");
+        assert_eq!(play.field("diagnostic"), json!("the tests are red"));
+    }
+    for (needed, verified, state) in [
+        (false, true, "merging"),
+        (false, false, "blocked(awaiting_judge)"),
+        (true, true, "blocked(awaiting_judge)"),
+    ] {
+        let mut play = Play::born("judged", &Overrides::new(), json!({ "review_needed": needed }))
+            .expect("it needs no other field");
+        run(&mut play, Outcome::Succeeded, json!({ "verified": verified }));
+        assert_eq!(play.state(), state, "{needed} {verified}");
+    }
 }
 
 #[test]
-fn a_failure_is_queued_again_until_it_needs_rework() {
-    let mut play = ended(json!({}), Outcome::VerifyFailed);
-    for state in ["queued", "queued", "queued", "blocked(needs_rework)"] {
-        assert_eq!(play.field("diagnostic"), json!("the tests are red"));
-        assert_eq!(play.wait("29s"), "failed");
-        assert_eq!(play.wait("1s"), state);
-        if state == "queued" {
-            run(&mut play, Outcome::VerifyFailed);
+fn the_fifth_rework_in_place_is_left_to_a_person() {
+    let mut play = ended(json!({}), Outcome::Succeeded);
+    let feedback = json!({ "feedback": "no tests" });
+    for rework in 1..=5 {
+        play.pull("judge:jo", "request_changes", feedback.clone()).expect("a judge may");
+        let state = if rework < 5 { "queued" } else { "blocked(needs_person)" };
+        assert_eq!(play.wait("2min"), state, "{rework}");
+        if rework < 5 {
+            run(&mut play, Outcome::Succeeded, Value::Null);
         }
     }
-    assert_eq!(play.wait("2min"), "queued");
-    assert_eq!(play.trigger(), "rework_in_place");
 }
 
 #[test]
-fn the_fifth_rework_in_place_is_the_end() {
-    let mut play = ended(json!({}), Outcome::Policy);
-    for rework in 1..5 {
-        assert_eq!(play.wait("2min"), "queued", "{rework}");
-        run(&mut play, Outcome::Policy);
-    }
-    assert_eq!(play.wait("2min"), "cancelled");
-    assert_eq!(play.field("reason"), json!("it was reworked too often"));
-}
-
-#[test]
-fn a_judge_who_is_silent_three_times_fails_the_task() {
+fn a_judge_who_is_silent_three_times_is_replaced_by_a_person() {
     let mut play = ended(json!({}), Outcome::Succeeded);
-    for state in ["queued", "queued", "failed"] {
+    for state in ["queued", "queued", "blocked(needs_person)"] {
         assert_eq!(play.wait("15min"), state);
         if state == "queued" {
-            run(&mut play, Outcome::Succeeded);
+            run(&mut play, Outcome::Succeeded, Value::Null);
         }
     }
 }

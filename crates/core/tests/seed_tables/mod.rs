@@ -328,20 +328,24 @@ fn activities_of(lifecycle: &Lifecycle) -> BTreeSet<String> {
         let Some(does) = &state.does else { continue };
         let activity = does.activity.as_str();
         for (outcome, route) in &does.outcomes {
-            let to = match route {
-                Route::Trigger(trigger) => trigger.as_str(),
-                Route::Again => "again",
-            };
-            lines.insert(format!("{} does {activity}: {outcome} → {to}", state.name));
+            lines.insert(format!("{} does {activity}: {outcome} → {}", state.name, written(route)));
         }
-        let otherwise = does.otherwise.iter().map(|trigger| ("otherwise", trigger.as_str()));
-        let offers =
-            does.offers.iter().map(|(action, trigger)| (action.as_str(), trigger.as_str()));
+        let otherwise = does.otherwise.iter().map(|route| ("otherwise", written(route)));
+        let offers = does.offers.iter().map(|(action, to)| (action.as_str(), to.clone()));
         for (answer, to) in otherwise.chain(offers) {
             lines.insert(format!("{} does {activity}: {answer} → {to}", state.name));
         }
     }
     lines
+}
+
+/// A route as a lifecycle writes it.
+fn written(route: &Route) -> String {
+    match route {
+        Route::Trigger(trigger) => trigger.clone(),
+        Route::Again(None) => "again".to_owned(),
+        Route::Again(Some(trigger)) => format!("again {trigger}"),
+    }
 }
 
 fn expected_activities(table: &Table) -> BTreeSet<String> {
@@ -475,7 +479,7 @@ fn every_outcome_of_an_agent_moves_the_task_on() {
             else {
                 continue;
             };
-            let again = |outcome: &Outcome| does.outcomes.get(outcome) == Some(&Route::Again);
+            let again = |outcome: &Outcome| does.route(*outcome) == Some(&Route::Again(None));
             let outcomes = Activity::Agent.outcomes().iter().copied().chain([Outcome::Exhausted]);
             for outcome in outcomes.filter(|outcome| !again(outcome)) {
                 let fields = state
@@ -485,7 +489,12 @@ fn every_outcome_of_an_agent_moves_the_task_on() {
                 let mut play =
                     Play::imported(name, StateId(number), Value::Object(fields.collect()));
                 play.claim(&format!("{}:al", lifecycle.roles[2])).expect("an agent is wanted here");
-                play.end_run(outcome, "", Value::Null);
+                // What the failure policy says.
+                let retry = state.does.as_ref().and_then(|does| does.route(outcome));
+                let retry = lifecycle.fields.contains_key("retry_at")
+                    && matches!(retry, Some(Route::Again(_)));
+                let retry = retry.then(|| json!({ "retry_at": "2030-01-01T00:00:00Z" }));
+                play.end_run(outcome, "", retry.unwrap_or_default());
                 assert_ne!(
                     play.trigger(),
                     outcome.as_str(),

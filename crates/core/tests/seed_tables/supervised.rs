@@ -31,7 +31,7 @@ const SEED: &[Quote] = &[
     ("Parse worker JSON output for completion signals (`FULL_LOOP_COMPLETE`, PR URL), errors, or stalls.", Rows {
         terminal: &["complete"],
         moves: &[
-            ("running", "complete", "ended", &["system"], "if pr_url"),
+            ("running", "merging", "ended", &["system"], "if verified"),
             ("running", "failed", "fail", &["worker", "system"], "compute error"),
         ],
         timed: &[("running", "evaluating", "stale", "10min", Progress, "")],
@@ -40,20 +40,21 @@ const SEED: &[Quote] = &[
     ("Use a cheap AI call (Sonnet, ~30s) for ambiguous outcomes that need reasoning.", Rows {
         moves: &[
             ("running", "evaluating", "ended", &["worker", "system"], ""),
-            ("evaluating", "complete", "complete", &["evaluator", "human", "system"], ""),
+            ("evaluating", "merging", "complete", &["evaluator", "human", "system"], ""),
             ("evaluating", "failed", "fail", &["evaluator", "system"], "compute error"),
         ],
         does: &[("evaluating", "panel", &[("approved", "complete"), ("blocked", "retry")])],
         ..NONE
     }),
     ("`opencode run --session <id> --continue \"Previous attempt failed with: ... Please fix and retry.\"`", moves(&[
-        ("running", "retrying", "retry", &["worker", "system"], "compute error; count retries"),
+        ("running", "retrying", "retry", &["system"], "compute error"),
+        ("running", "retrying", "retry", &["worker"], "count retries"),
         ("evaluating", "retrying", "retry", &["evaluator", "human", "system"], "compute error; count retries"),
         ("retrying", "dispatched", "claim", &["worker"], "compute worker_id"),
     ])),
     ("Up to N retries (default 3) before marking blocked.", counters(&[("retries", Some(3), Some("blocked"))])),
     ("I want blocked tasks to notify me via Matrix/mail with context about what's needed, so I can unblock them without checking manually.", Rows {
-        moves: &[("blocked", "queued", "unblock", &["human"], "clear blocked_on; reset retries, over_budget")],
+        moves: &[("blocked", "queued", "unblock", &["human"], "clear blocked_on; reset retries, over_budget, conflicts, rejections")],
         requires: &[("blocked", &["error"])],
         does: &[("blocked", "human", &[("unblock", "unblock")])],
         effects: &[("blocked", "notify")],
@@ -62,10 +63,14 @@ const SEED: &[Quote] = &[
 ];
 
 /// The seed names its states and few of the ways between them. It lets nobody cancel a task, and
-/// says nothing of workers that are missing or of budgets.
+/// says nothing of workers that are missing, of budgets, or of how the work gets into its base.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[("cancelled", Cancelled)],
+    states: &[
+        ("cancelled", Cancelled),
+        ("merging", Reviewing),
+        ("merging(taking_back)", Reviewing),
+    ],
     terminal: &["cancelled"],
     moves: &[
         ("queued", "queued", "no_worker", &["system"], "count unserved"),
@@ -83,10 +88,24 @@ const ADDED: Rows = Rows {
         ("evaluating", "blocked", "escalate", &["human"], ""),
         ("retrying", "cancelled", "cancel", &["human"], ""),
         ("blocked", "cancelled", "cancel", &["human"], ""),
+        ("evaluating", "cancelled", "cancel", &["human"], ""),
+        ("failed", "cancelled", "cancel", &["human"], ""),
         ("failed", "queued", "retry", &["human"], "reset retries"),
+        ("merging", "complete", "branch_merged", &["system"], "set merged=true"),
+        ("merging", "retrying", "merge_conflict", &["system"], "compute error; count conflicts"),
+        ("merging", "retrying", "merge_rejected", &["system"], "compute error; count rejections"),
+        ("merging", "blocked", "merge_failed", &["system"], "compute error"),
+        ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
+        ("merging(taking_back)", "complete", "branch_merged", &["system"], "set merged=true"),
+        ("merging(taking_back)", "blocked", "merge_failed", &["system"], "compute error"),
+        ("merging(taking_back)", "cancelled", "taken_back", &["system"], ""),
+        ("merging(taking_back)", "blocked", "taken_back", &["system"], "set error=the merge took too long"),
     ],
     timed: &[
-        ("dispatched", "failed", "never_started", "10min", Entry, "set error=the worker never started"),
+        ("dispatched", "retrying", "never_started", "10min", Entry, "set error=the worker never started; count retries"),
+        ("failed", "cancelled", "unanswered", "14d", Entry, "compute reason"),
+        ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, ""),
+        ("merging(taking_back)", "blocked", "merge_timeout", "1d", Entry, "set error=could not determine whether it was merged"),
         ("running", "retrying", "timeout", "60min", Entry, "set error=the worker ran out of time; count retries"),
         ("evaluating", "retrying", "timeout", "10min", Progress, "set error=the evaluation gave no answer; count retries"),
         ("blocked", "cancelled", "unanswered", "14d", Entry, "compute reason"),
@@ -99,15 +118,28 @@ const ADDED: Rows = Rows {
             "agent",
             &[
                 ("succeeded", "ended"),
-                ("nothing_to_do", "ended"),
-                ("auth", "block"),
                 ("needs_person", "block"),
                 ("over_budget", "block"),
-                ("quota", "again"),
-                ("transient", "again"),
-                ("otherwise", "retry"),
+                ("exhausted", "block"),
+                ("otherwise", "again retry"),
             ],
         ),
+        (
+            "merging",
+            "merge",
+            &[
+                ("merged", "branch_merged"),
+                ("conflict", "merge_conflict"),
+                ("rejected", "merge_rejected"),
+                ("otherwise", "merge_failed"),
+            ],
+        ),
+        (
+            "merging(taking_back)",
+            "merge",
+            &[("merged", "branch_merged"), ("not_merged", "taken_back"), ("otherwise", "merge_failed")],
+        ),
+        ("failed", "human", &[("retry", "retry"), ("cancel", "cancel")]),
         ("evaluating", "panel", &[("unavailable", "retry"), ("otherwise", "block")]),
         ("blocked", "human", &[("cancel", "cancel")]),
     ],
@@ -116,7 +148,12 @@ const ADDED: Rows = Rows {
         ("failed", "alert, clean_up"),
         ("cancelled", "clean_up"),
     ],
-    counters: &[("unserved", Some(3), Some("blocked")), ("over_budget", Some(1), Some("blocked"))],
+    counters: &[
+        ("unserved", Some(3), Some("blocked")),
+        ("over_budget", Some(1), Some("blocked")),
+        ("conflicts", Some(3), Some("blocked")),
+        ("rejections", Some(3), Some("blocked")),
+    ],
 };
 
 pub(super) const TABLE: Table = Table {
@@ -135,16 +172,16 @@ fn started(play: &mut Play) {
 }
 
 #[test]
-fn a_pull_request_completes_and_anything_else_is_evaluated() {
-    let mut play = Play::of("supervised");
-    started(&mut play);
-    assert_eq!(
-        play.end_run(Outcome::Succeeded, "", json!({ "pr_url": "https://forge.test/1" })),
-        "complete"
-    );
-    let mut play = Play::of("supervised");
-    started(&mut play);
-    assert_eq!(play.end_run(Outcome::Succeeded, "", Value::Null), "evaluating");
+fn checks_that_passed_are_merged_and_anything_else_is_evaluated() {
+    for (facts, state) in [
+        (json!({ "verified": true }), "merging"),
+        (json!({ "pr_url": "https://forge.test/1" }), "evaluating"),
+        (Value::Null, "evaluating"),
+    ] {
+        let mut play = Play::of("supervised");
+        started(&mut play);
+        assert_eq!(play.end_run(Outcome::Succeeded, "", facts), state);
+    }
 }
 
 #[test]
@@ -152,7 +189,8 @@ fn three_retries_then_it_is_blocked_and_an_unblock_gives_a_new_allowance() {
     let mut play = Play::of("supervised");
     for state in ["retrying", "retrying", "retrying", "blocked"] {
         started(&mut play);
-        assert_eq!(play.end_run(Outcome::Crashed, "segmentation fault", Value::Null), state);
+        let error = json!({ "error": "segmentation fault" });
+        assert_eq!(play.pull("worker:wim", "retry", error).expect("a worker may"), state);
     }
     assert_eq!(play.field("error"), json!("retried too often: segmentation fault"));
     play.walk(&[("human:kim", "queued")]);

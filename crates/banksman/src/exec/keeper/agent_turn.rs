@@ -13,9 +13,10 @@ use super::super::agent::{
     self, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
 };
 use super::super::files::with_cause;
-use super::super::job::RunLimits;
-use super::super::process::Program;
+use super::super::job::{JobResult, RunLimits};
 use super::super::process::child::{Child, Side};
+use super::super::process::{Program, is_missing};
+use super::super::worktree::unusable;
 use super::lease::millis;
 use super::lines::Lines;
 use super::log::Log;
@@ -61,7 +62,7 @@ impl Keeper {
         &mut self,
         turn: &AgentTurn<'_>,
         logs: &mut Logs,
-    ) -> Result<(ChildOutcome, StreamSummary), String> {
+    ) -> JobResult<(ChildOutcome, StreamSummary)> {
         let launch = agent::launch(turn.setup, &self.with_tool_folder(turn.ask));
         let child = self.launch(&launch, turn)?;
         self.status_file.status.agent_pid = Some(child.pid.as_raw_pid());
@@ -102,11 +103,12 @@ impl Keeper {
         text.replace(FOLDER, &self.folder.path().to_string_lossy())
     }
 
-    fn launch(&self, launch: &Launch, turn: &AgentTurn<'_>) -> Result<Child, String> {
+    fn launch(&self, launch: &Launch, turn: &AgentTurn<'_>) -> JobResult<Child> {
+        let not_started = |detail| EndCause::NotStarted { detail };
         let fill_folder = |text: &String| self.fill_folder(text);
         for (name, text) in &launch.files {
             let written = self.folder.write_file(name, &fill_folder(text));
-            written.map_err(|error| with_cause(&error))?;
+            written.map_err(|error| not_started(with_cause(&error)))?;
         }
         let mut env = Environment::passed(&turn.setup.pass);
         env.extend(self.spec.env.clone());
@@ -117,14 +119,20 @@ impl Keeper {
         let program = if launch.program == OWN_PROGRAM {
             std::env::current_exe()
                 .map(|path| path.to_string_lossy().into_owned())
-                .map_err(|error| format!("failed to find the banksman executable: {error}"))?
+                .map_err(|error| not_started(format!("failed to find this program: {error}")))?
         } else {
             launch.program.clone()
         };
         let args = launch.args.iter().map(fill_folder);
         let program = Program::new(&program, args, turn.folder, &env);
-        Child::start(&Program { stdin: launch.stdin.clone(), ..program })
-            .map_err(|error| format!("failed to start `{}`: {error}", launch.program))
+        Child::start(&Program { stdin: launch.stdin.clone(), ..program }).map_err(|error| {
+            let detail = format!("failed to start `{}`: {error}", launch.program);
+            if is_missing(&error) && turn.folder.is_dir() {
+                unusable(detail)
+            } else {
+                not_started(detail)
+            }
+        })
     }
 }
 

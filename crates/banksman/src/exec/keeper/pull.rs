@@ -33,7 +33,7 @@ impl Keeper {
     ) -> Result<ObservedSignal> {
         let branch = place.map_or("", |workspace| &workspace.branch);
         let reading = self.receipt.reading.as_ref();
-        let named = pr_link(reading.map_or("", |reading| &reading.text), &self.spec.task, branch);
+        let named = self.named_pull_request(branch);
         let detail = format!("of a pull request for `{branch}`");
         let seen = |found, note| ObservedSignal { found, detail, note, failed: false };
         let Some(workspace) = place else { return Ok(seen(false, None)) };
@@ -54,6 +54,27 @@ impl Keeper {
             }),
         };
         Ok(seen(pull.is_some(), note))
+    }
+
+    /// The pull request that the agent claims to have opened.
+    fn named_pull_request(&self, branch: &str) -> Option<String> {
+        pr_link(&self.receipt.reading.as_ref()?.text, &self.spec.task, branch)
+    }
+
+    /// The web page of the pull request that the agent names, if the remote has it. A remote that
+    /// does not answer leaves the work what it is: commits on a branch.
+    pub(super) fn find_pull_request(&mut self, workspace: &Workspace, evidence: &mut Evidence) {
+        let named = self.named_pull_request(&workspace.branch).filter(|_| evidence.commits > 0);
+        let (Some(named), Some(remote)) = (named, &workspace.remote) else { return };
+        let heads = self.own_heads(workspace, evidence);
+        match heads.and_then(|heads| self.published(workspace, &heads, true)) {
+            Ok(Some(pull)) => {
+                let page = Git::at(self, &workspace.repo).web_link(remote, &pull);
+                evidence.pull_request = Some(page.ok().flatten().unwrap_or(named));
+            }
+            Ok(None) => evidence.notes.push(format!("`{remote}` has no pull request like {named}")),
+            Err(error) => evidence.notes.push(format!("{named} was not looked for: {error}")),
+        }
     }
 
     /// The agent's newest commit, and the commit that Banksman made of uncommitted files, which

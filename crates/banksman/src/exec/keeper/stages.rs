@@ -118,6 +118,9 @@ impl Keeper {
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
         };
+        if let Some(workspace) = workspace.filter(|_| succeeded) {
+            self.find_pull_request(workspace, &mut evidence);
+        }
         evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);
         evidence.missing = missing;
         evidence.criterion.clone_from(&demanded.criterion);
@@ -256,8 +259,7 @@ impl Keeper {
                 limits: &spec.limits,
                 deadline: self.wall.unwrap_or_else(clock::monotonic),
             };
-            let (outcome, reading) =
-                self.turn(&turn, &mut logs).map_err(|detail| EndCause::NotStarted { detail })?;
+            let (outcome, reading) = self.turn(&turn, &mut logs)?;
             let receipt = &mut self.receipt;
             receipt.exit = Some(outcome.exit);
             receipt.reading = Some(merge_turns(receipt.reading.take(), reading));
@@ -336,12 +338,8 @@ impl Keeper {
 
     /// Whether the facts leave the result of the run open, so that the evaluator is worth its cost.
     fn is_inconclusive(&self, work: &AgentWork) -> bool {
-        let asked = RunExpectation {
-            expects: work.expects,
-            task: &self.spec.task,
-            branch: self.spec.workspace.as_ref().map_or("", |workspace| &workspace.branch),
-            schema_given: work.ask.schema.is_some(),
-        };
+        let schema_given = work.ask.schema.is_some();
+        let asked = RunExpectation { expects: work.expects, schema_given };
         failure::is_ambiguous(&self.receipt, &asked)
     }
 

@@ -47,8 +47,7 @@ fn review(player: &Agent, scenario: Vec<Reply>) -> Reviewed {
     work.ask.schema = Some(verdict_schema());
     work.expects = Deliverable::Answer;
     let receipt = world.run(&plan);
-    let asked =
-        RunExpectation { expects: Deliverable::Answer, task: "t1", branch: "", schema_given: true };
+    let asked = RunExpectation { expects: Deliverable::Answer, schema_given: true };
     Reviewed {
         classification: classify(&receipt, &asked),
         receipt,

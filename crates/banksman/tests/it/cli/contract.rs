@@ -39,9 +39,11 @@ fn a_task() {
       "informedBy": [],
       "fields": {
         "blocks": 0,
+        "conflicts": 0,
         "depth": 0,
         "note": "soon",
         "over_budget": 0,
+        "rejections": 0,
         "retry_count": 0,
         "review_rounds": 0,
         "unserved": 0

@@ -32,13 +32,13 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     NAME        VERSION           FROM                             ABOUT
     autonomous  ffffffffffffffff  built-in                         A task is broken down, reviewed, approved by a person, worked on, reviewed again and merged.
     budget      ffffffffffffffff  built-in                         The budget of a day or a batch is used up, and a person says whether to raise it.
-    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, failures retry after a cooldown.
+    judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, accepted work is merged.
     leaf        ffffffffffffffff  built-in                         A subtask of an approved plan is worked on, reviewed and merged; its parent waits for it.
     mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable and a recorded approval.
     review      ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says whether its concern stands.
     small       ffffffffffffffff  .banksman/lifecycles/small.yaml  Two states and an end.
     step        ffffffffffffffff  built-in                         An agent works until it signals; a gate lets the step pass or sends it back with feedback.
-    supervised  ffffffffffffffff  built-in                         Dispatched to a worker, evaluated, prompted again up to a limit, then blocked for help.
+    supervised  ffffffffffffffff  built-in                         Dispatched to a worker, evaluated, prompted again up to a limit, then merged or blocked.
     workflow    ffffffffffffffff  built-in                         Runs until every step has passed; asks a person when one is given up or a breaker trips.
     -- stderr
     next: banksman lifecycle show NAME · banksman lifecycle graph NAME

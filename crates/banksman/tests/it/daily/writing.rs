@@ -46,7 +46,7 @@ fn a_note_shows_all_that_a_day_has() {
     assert_eq!(text(&path), desk.ok(&["daily", "--print"]));
     let again = desk.daily();
     assert_eq!([&again["written"], &again["answers"]], [&json!(false), &json!([])]);
-    assert_eq!([&again["pending"], &again["completed"], &again["alerts"]], [3, 1, 1]);
+    assert_eq!([&again["pending"], &again["completed"], &again["alerts"]], [4, 1, 1]);
 }
 
 #[test]

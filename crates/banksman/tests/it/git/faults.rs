@@ -430,7 +430,7 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
                 .unwrap_or_else(|error| panic!("{calls}: {error}"))
         };
         let again = match again() {
-            MergeReport::Rejected { .. } => {
+            MergeReport::Hindered { .. } => {
                 reviewed.tidy();
                 again()
             }
@@ -440,9 +440,10 @@ fn a_merge_of_one_commit_killed_anywhere_is_made_once_or_not_at_all() {
             MergeReport::AlreadyIn { .. } => assert!(was_merged, "{calls}"),
             MergeReport::Merged { .. } => assert!(!was_merged && !has_moved_on, "{calls}"),
             MergeReport::MovedOn { .. } => assert!(!was_merged && has_moved_on, "{calls}"),
-            MergeReport::NotIn | MergeReport::Conflict { .. } | MergeReport::Rejected { .. } => {
-                panic!("{calls}: {again:?}")
-            }
+            MergeReport::NotIn
+            | MergeReport::Conflict { .. }
+            | MergeReport::Hindered { .. }
+            | MergeReport::Rejected { .. } => panic!("{calls}: {again:?}"),
         }
         // The branch moves after the files do, so it can be left behind them and never the other
         // way round.
@@ -474,8 +475,8 @@ fn a_merge_that_died_in_the_checkout_says_what_is_in_the_way_until_that_is_gone(
     assert!(error.to_string().contains("index.lock"), "{error}");
     remove(".git/index.lock");
     let again = reviewed.merge(&mut plain.clone()).unwrap();
-    let MergeReport::Rejected { check } = again else { panic!("{again:?}") };
-    assert!(check.tail.contains("new.txt"), "{check:?}");
+    let MergeReport::Hindered { detail } = again else { panic!("{again:?}") };
+    assert!(detail.contains("new.txt"), "{detail}");
     assert!(!reviewed.is_merged());
     remove("new.txt");
     assert!(matches!(reviewed.merge(&mut plain.clone()), Ok(MergeReport::Merged { .. })));

@@ -139,11 +139,11 @@ fn a_checkout_with_changes_in_the_way_keeps_everything_as_it_is() {
     let (world, workspace) = worked("README.md", "changed by the task\n");
     let main = world.rev("main");
     write(&world.repo().join("README.md"), "being edited\n");
-    let MergeReport::Rejected { check } = try_merge(&world, &workspace, &checks(&[])) else {
+    let MergeReport::Hindered { detail } = try_merge(&world, &workspace, &checks(&[])) else {
         panic!()
     };
-    assert!(check.tail.contains("conflicting changes"), "{check:?}");
-    assert!(check.tail.contains("README.md"), "{check:?}");
+    assert!(detail.contains("is in the way; commit, stash or remove"), "{detail}");
+    assert!(detail.contains("README.md"), "{detail}");
     assert_eq!(world.rev("main"), main);
     assert_eq!(read(&world.repo().join("README.md")), "being edited\n");
 }

@@ -47,8 +47,11 @@ fn a_program_that_is_not_there_is_named() {
     let mut plan = plan("r1.1", "");
     agent(&mut plan).setup.command = vec!["no-such-agent".to_owned()];
     let receipt = world.run(&plan);
-    let EndCause::NotStarted { detail } = receipt.ended else { panic!("{:?}", receipt.ended) };
+    let EndCause::NotPrepared { detail, class } = receipt.ended else {
+        panic!("{:?}", receipt.ended)
+    };
     assert!(detail.contains("no-such-agent"), "{detail}");
+    assert_eq!(class, PrepareFault::Unusable, "only a person can install it");
     assert_eq!(receipt.exit, None);
 }
 

@@ -2,10 +2,10 @@
 
 use super::desk::{Desk, PARENT, rate_limits};
 
-/// A desk whose limiter fails in its first run, because the agent brings no commit.
+/// A desk whose limiter fails, because its agent crashes again and again.
 fn with_a_failure() -> Desk {
     let desk = Desk::new(&[rate_limits()]);
-    desk.harness.script("t4", "nothing-to-do there is no limiter\n");
+    desk.harness.script("t4", "crash 3\n");
     desk.approve();
     desk.until(PARENT, "blocked");
     desk

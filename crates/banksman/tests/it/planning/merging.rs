@@ -15,6 +15,8 @@ use crate::engine::processes::wait_until;
 pub(super) const READY: &str = "merge_ready";
 pub(super) const APPROVED: &str = "merge_ready(approved)";
 const MERGING: &str = "merge_ready(merging)";
+const MAX_CONFLICTS: usize = 3;
+const MOVED_ON: &str = "is no longer what was accepted";
 /// Passes on the branch. On what would be merged it waits for somebody who says how it ends.
 const PATIENT: &str = r#"case "$PWD" in */merging/*) harness=${PWD%%/home-here/*}; : >"$harness/checking"; until [ -s "$harness/go" ]; do sleep 0.02; done; cat "$harness/go"; grep -q good "$harness/go";; esac"#;
 
@@ -178,67 +180,101 @@ fn without_anybody_at_work_a_pulse_merges() {
     assert_eq!(merges(&desk, "t1"), 1);
 }
 
-#[test]
-fn what_was_not_reviewed_is_not_merged() {
-    let desk = reviewed();
-    let branch = branch(&desk);
+/// Somebody adds a commit to the branch after its review. Returns why it is not merged.
+fn add_to_branch(desk: &Desk) -> String {
+    let branch = branch(desk);
     let tree = format!("{branch}^{{tree}}");
     let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
     desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
-    assert_eq!(merge_in_vain(&desk), format!("`{branch}` is no longer what was reviewed"));
+    format!("`{branch}` {MOVED_ON}")
+}
+
+#[test]
+fn what_was_not_reviewed_is_not_merged() {
+    let desk = reviewed();
+    let refused = add_to_branch(&desk);
+    assert_eq!(merge_in_vain(&desk), refused);
 }
 
 /// Whoever writes to the branch while its merge is under way is too late for it.
 #[test]
 fn what_comes_during_the_merge_is_not_merged() {
     let desk = held();
-    let branch = branch(&desk);
     desk.harness.ok(&["decisions", "merge", "t1"]);
     until_checked(&desk);
     fs::write(desk.harness.path("repo/other"), "elsewhere\n").expect("written");
     desk.harness.git(&["add", "other"]);
     desk.harness.git(&["commit", "-qm", "the base moves on"]);
-    let tree = format!("{branch}^{{tree}}");
-    let more = desk.harness.git(&["commit-tree", &tree, "-p", &branch, "-m", "more"]);
-    desk.harness.git(&["update-ref", &format!("refs/heads/{branch}"), more.trim()]);
+    let refused = add_to_branch(&desk);
     decide(&desk, "good");
     desk.until(PARENT, READY);
-    let problem = desk.field("problem");
-    assert_eq!(problem, json!(format!("`{branch}` is no longer what was reviewed")));
+    assert_eq!(desk.field("problem"), json!(refused));
     assert_eq!(merges(&desk, "t1"), 0);
 }
 
+/// The worker resolves a conflict, and the result is reviewed and asked about anew.
 #[test]
-fn what_does_not_go_together_is_asked_about_with_its_paths() {
+fn a_conflict_goes_back_to_the_worker_with_its_paths() {
     let desk = reviewed();
     write_to_main(&desk);
-    assert_eq!(merge_in_vain(&desk), "it conflicts in work-t1");
-    let page = desk.harness.ok(&["decisions", "show", "t1"]);
-    assert!(page.contains("escalated") && page.contains("it conflicts in work-t1"), "{page}");
+    let base = main(&desk);
     desk.harness.script(
         "r1.3",
         "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
     );
-    let assignments = || desk.harness.ok(&["list", "--all"]).matches(" reviews ").count();
-    let before = assignments();
-    desk.harness.ok(&["decisions", "changes", "t1", "bring it up to date"]);
+    let reviews = || desk.harness.ok(&["list", "--all"]).matches(" reviews ").count();
+    let before = reviews();
+    desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(PARENT, "in_progress");
-    assert_eq!(assignments(), before, "no reviewer is asked whether a person is right");
+    assert_eq!((main(&desk), desk.field("merged")), (base, json!(null)), "nothing moves");
     desk.until(PARENT, READY);
-    assert!(desk.prompt("r1.3").contains("bring it up to date"));
-    assert_eq!((desk.field("problem"), desk.field("objection")), (json!(null), json!(null)));
-    assert!(assignments() > before, "what was changed is reviewed");
+    let prompt = desk.prompt("r1.3");
+    assert!(prompt.contains("It conflicts with its base. it conflicts in work-t1"), "{prompt}");
+    assert!(reviews() > before, "what was changed is reviewed");
     desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(PARENT, "done");
+    assert_eq!(merges(&desk, "t1"), 1);
     desk.until_quiet();
 }
 
 #[test]
-fn what_does_not_pass_on_the_result_is_told_with_its_last_words() {
+fn a_conflict_that_no_worker_resolves_comes_to_a_person() {
+    let desk = reviewed();
+    write_to_main(&desk);
+    for _ in 0..MAX_CONFLICTS {
+        desk.harness.ok(&["decisions", "merge", "t1"]);
+        desk.until(PARENT, "in_progress");
+        desk.until(PARENT, READY);
+    }
+    assert_eq!(merge_in_vain(&desk), "it conflicts with its base again and again");
+    let page = desk.harness.ok(&["decisions", "show", "t1"]);
+    assert!(page.contains("escalated") && page.contains("again and again"), "{page}");
+    // What a person asks for is not counted.
+    let reviews = || desk.harness.ok(&["list", "--all"]).matches(" reviews ").count();
+    let before = reviews();
+    desk.harness.script(
+        "r1.6",
+        "run git merge -q -X ours main -m 'both'\nsuccess it is brought up to date\n",
+    );
+    desk.harness.ok(&["decisions", "changes", "t1", "bring it up to date"]);
+    desk.until(PARENT, "in_progress");
+    assert_eq!(reviews(), before, "no reviewer is asked whether a person is right");
+    desk.until(PARENT, READY);
+    assert!(desk.prompt("r1.6").contains("bring it up to date"));
+    assert_eq!((desk.field("problem"), desk.field("objection")), (json!(null), json!(null)));
+    desk.harness.ok(&["decisions", "merge", "t1"]);
+    desk.until(PARENT, "done");
+}
+
+#[test]
+fn a_check_that_fails_on_the_result_goes_back_to_the_worker_with_its_last_words() {
     let desk = held();
     decide(&desk, "bad: two tests fail");
-    let problem = merge_in_vain(&desk);
-    assert!(problem.contains("failed on the result: bad: two tests fail"), "{problem}");
+    desk.harness.ok(&["decisions", "merge", "t1"]);
+    desk.until(PARENT, "in_progress");
+    desk.until(PARENT, READY);
+    let prompt = desk.prompt("r1.3");
+    assert!(prompt.contains("failed on the result: bad: two tests fail"), "{prompt}");
     decide(&desk, "good");
     desk.harness.ok(&["decisions", "merge", "t1"]);
     desk.until(PARENT, "done");
@@ -319,7 +355,7 @@ fn a_ticked_box_merges() {
 #[test]
 fn a_ticked_box_that_cannot_be_merged_is_asked_about_again() {
     let desk = reviewed();
-    write_to_main(&desk);
+    add_to_branch(&desk);
     let path = tick(&desk);
     let asked = desk.harness.json(&["decisions"])["decisions"][0]["id"].clone();
     let up = desk.harness.up();
@@ -327,10 +363,10 @@ fn a_ticked_box_that_cannot_be_merged_is_asked_about_again() {
         let open = desk.harness.json(&["decisions"])["decisions"][0]["id"].clone();
         open.is_string() && open != asked
     });
-    wait_until("the note says why", || text(&path).contains("it conflicts in work-t1"));
+    wait_until("the note says why", || text(&path).contains(MOVED_ON));
     up.stop();
     assert_eq!((desk.state(PARENT), merges(&desk, "t1")), (READY.to_owned(), 0));
     let note = text(&path);
     let (before, after) = note.split_once("### Escalated").expect("it needs a look");
-    assert!(!before.contains("it conflicts") && after.contains("- [ ] Merge"), "{note}");
+    assert!(!before.contains(MOVED_ON) && after.contains("- [ ] Merge"), "{note}");
 }

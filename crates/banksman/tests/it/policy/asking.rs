@@ -64,7 +64,7 @@ fn a_red_call_ends_the_run_and_leave_is_for_exactly_this() {
 /// is told.
 #[test]
 fn a_red_call_of_a_judged_task_is_for_a_person_and_not_for_its_judge() {
-    let harness = Harness::new(&[]);
+    let harness = Harness::new(&[("verify.commands", "[\"true\"]")]);
     harness.script("any", &calls(FORCE));
     let done = format!("tool bash {FORCE}\nwrite a.txt done\ncommit work\nsuccess done\n");
     harness.script("r1.3", &done);
@@ -271,7 +271,8 @@ fn a_task_over_its_own_budget_is_a_question_and_a_yes_gives_as_much_again() {
 
 #[test]
 fn a_judged_task_over_its_own_budget_asks_as_well() {
-    let harness = Harness::new(&[("budget.task_runs", "1")]);
+    let settings = [("budget.task_runs", "1"), ("verify.commands", "[\"true\"]")];
+    let harness = Harness::new(&settings);
     harness.script("r1.1", "crash 3\n");
     harness.script("r1.2", "write a.txt done\ncommit work\nsuccess done\n");
     let id = harness.add("dear", &["--lifecycle", "judged", "--set", "review_needed=false"]);

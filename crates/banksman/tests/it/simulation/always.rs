@@ -437,7 +437,7 @@ fn is_merged(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
     let route = does.and_then(|does| does.outcomes.get(&Outcome::Merged));
     route.is_some_and(|route| match route {
         Route::Trigger(way) => way == trigger,
-        Route::Again => false,
+        Route::Again(_) => false,
     })
 }
 

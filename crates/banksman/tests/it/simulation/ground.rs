@@ -387,7 +387,7 @@ impl Ground {
             }
             Some(MergeReport::Merged { .. }) => self.seen.insert("a merge"),
             Some(MergeReport::AlreadyIn { .. }) => self.seen.insert("a merge that was there"),
-            Some(MergeReport::NotIn) => false,
+            Some(MergeReport::NotIn | MergeReport::Hindered { .. }) => false,
             Some(MergeReport::Conflict { .. }) => self.seen.insert("a conflict"),
             Some(MergeReport::Rejected { .. }) => self.seen.insert("a merge that was rejected"),
             Some(MergeReport::MovedOn { .. }) => self.seen.insert("a branch that has moved on"),

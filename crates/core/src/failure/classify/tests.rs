@@ -5,15 +5,10 @@ use crate::receipt::{CheckResult, EvaluatorOpinion, ProcessExit};
 use crate::time::Instant;
 use serde_json::json;
 
-const CHANGE: RunExpectation<'_> = RunExpectation {
-    expects: Deliverable::Change,
-    task: "t83",
-    branch: "banksman/t83",
-    schema_given: false,
-};
-const ANSWER: RunExpectation<'_> = RunExpectation { expects: Deliverable::Answer, ..CHANGE };
-const SHAPED: RunExpectation<'_> = RunExpectation { schema_given: true, ..ANSWER };
-const ANYTHING: RunExpectation<'_> = RunExpectation { expects: Deliverable::Anything, ..CHANGE };
+const CHANGE: RunExpectation = RunExpectation { expects: Deliverable::Change, schema_given: false };
+const ANSWER: RunExpectation = RunExpectation { expects: Deliverable::Answer, ..CHANGE };
+const SHAPED: RunExpectation = RunExpectation { schema_given: true, ..ANSWER };
+const ANYTHING: RunExpectation = RunExpectation { expects: Deliverable::Anything, ..CHANGE };
 const ENDED_AT: Instant = Instant(1_795_000_000_000);
 
 fn exit(code: i32) -> Option<ProcessExit> {
@@ -96,7 +91,7 @@ fn opinion(receipt: &mut Receipt, done: bool) {
 
 #[track_caller]
 fn expect(
-    asked: &RunExpectation<'_>,
+    asked: &RunExpectation,
     receipt: &Receipt,
     outcome: Outcome,
     class: Option<FailureClass>,
@@ -486,17 +481,4 @@ fn words_explain_an_end_that_nothing_else_explains() {
         reading(&mut receipt).text = text.to_owned();
         expect(&CHANGE, &receipt, outcome, Some(class));
     }
-}
-
-#[test]
-fn the_link_to_the_pull_request_comes_along() {
-    let receipt = with(|receipt| {
-        reading(receipt).text = "t83: https://github.com/o/r/pull/5".to_owned();
-    });
-    let classification = classify(&receipt, &CHANGE);
-    assert_eq!(classification.pr_url.as_deref(), Some("https://github.com/o/r/pull/5"));
-    assert_eq!(
-        classify(&receipt, &RunExpectation { task: "t8", branch: "x", ..CHANGE }).pr_url,
-        None
-    );
 }

@@ -106,9 +106,11 @@ contract! {
         // Results of a run.
         PrUrl = "pr_url", (TEXT, &[AGENT, FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
         PrHead = "pr_head", (TEXT, &[AGENT]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
+        Verified = "verified", (FLAG, &[AGENT]), WORKED_ON, &[], "Whether all checks passed on exactly the commit of the run.";
         Findings = "findings", (TEXT, &[AGENT]), &[Subtask], &[Subtask], "What a spike found out.";
         SessionId = "session_id", (TEXT, &[AGENT]), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
         QuotaResetsAt = "quota_resets_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the provider's quota comes back.";
+        RetryAt = "retry_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the failure policy lets it be tried again.";
         Merged = "merged", (FLAG, &[FieldSource::Activity(Activity::Merge)]), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
         // Words for people and for the next run.
         Diagnostic = "diagnostic", (TEXT, &[]), ANY, &[Step], "Why it failed or waits.";
@@ -193,7 +195,8 @@ contract! {
 
 impl Field {
     /// What the system writes from evidence. A person may only override it.
-    pub const FACTS: [Self; 4] = [Self::PrUrl, Self::PrHead, Self::Merged, Self::Verdicts];
+    pub const FACTS: [Self; 5] =
+        [Self::PrUrl, Self::PrHead, Self::Verified, Self::Merged, Self::Verdicts];
 
     pub fn is_fact(self) -> bool {
         Self::FACTS.contains(&self)
