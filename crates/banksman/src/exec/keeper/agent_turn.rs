@@ -256,6 +256,10 @@ impl Listener for AgentListener<'_> {
         Some(self.stall_detector.due_at())
     }
 
+    fn was_stopped(&mut self, time: Duration) {
+        self.stall_detector.was_stopped(time);
+    }
+
     fn update_status(&self, status: &mut KeeperStatus) {
         let total = self.total();
         status.input_tokens = total.input_tokens;
@@ -292,6 +296,11 @@ impl StallDetector {
 
     fn due_at(&self) -> Moment {
         self.next.min(self.since + self.limit)
+    }
+
+    /// Nobody was awake, so neither silence nor CPU use of this time means anything.
+    fn was_stopped(&mut self, time: Duration) {
+        (self.since, self.next, self.sampled) = (self.since + time, self.next + time, None);
     }
 
     /// Calls `cpu_use` only after some time without output, because it is expensive.
@@ -369,6 +378,22 @@ mod tests {
         assert_eq!(stalls_with_demand(|_| (0, true), &[]), None);
         assert_eq!(stalls_with_demand(|second| (second, second % 4 == 0), &[]), Some(8));
         assert_eq!(stalls_with_demand(|second| (second, second < 20), &[]), Some(26));
+    }
+
+    #[test]
+    fn time_in_which_the_keeper_was_stopped_is_not_silence() {
+        let start = clock::monotonic();
+        let mut stall_detector = StallDetector::new(IDLE, start);
+        let mut is_stalled_at = |second| {
+            stall_detector.is_stalled(start + Duration::from_secs(second), CpuUse::default)
+        };
+        assert!(!is_stalled_at(5));
+        stall_detector.was_stopped(Duration::from_secs(60));
+        let mut is_stalled_at = |second| {
+            stall_detector.is_stalled(start + Duration::from_secs(second), CpuUse::default)
+        };
+        assert!(!is_stalled_at(66));
+        assert!(is_stalled_at(69));
     }
 
     #[test]

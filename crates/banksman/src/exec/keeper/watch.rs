@@ -24,6 +24,9 @@ const READ_BYTES: usize = 64 * 1024;
 const READS: usize = 8;
 /// How often the keeper checks for stop requests even without a signal.
 const TICK: Duration = Duration::from_secs(1);
+/// A keeper that wakes up this late was stopped or suspended, and most likely its agent with it. On a
+/// machine so busy that it is late without that, the limits become longer and nothing is lost.
+const STOPPED: Duration = Duration::from_secs(1);
 /// How long processes that outlive their agent get to exit.
 const LEFT_OVER_GRACE: Duration = Duration::from_secs(2);
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(25);
@@ -44,6 +47,8 @@ pub(super) trait Listener {
         None
     }
     fn update_status(&self, _status: &mut KeeperStatus) {}
+    /// The keeper did not run for this time, so that it does not count for any limit.
+    fn was_stopped(&mut self, _time: Duration) {}
     /// Whether everything that the child started must end with it.
     fn ends_descendants(&self) -> bool {
         false
@@ -103,7 +108,7 @@ impl Keeper {
         &mut self,
         mut child: Child,
         listener: &mut dyn Listener,
-        deadline: Moment,
+        mut deadline: Moment,
     ) -> ChildOutcome {
         let mut buffer = vec![0; READ_BYTES];
         let mut child_exit = ChildExit::default();
@@ -132,7 +137,13 @@ impl Keeper {
                 Phase::Killing { next, .. } => next,
                 Phase::Draining { until } => until,
             };
-            self.wait(until, Some(&child));
+            let planned = self.wait(until, Some(&child));
+            let late = clock::monotonic().saturating_duration_since(planned);
+            if late >= STOPPED {
+                deadline += late;
+                self.wall = self.wall.map(|wall| wall + late);
+                listener.was_stopped(late);
+            }
         }
         let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
         ChildOutcome { exit, ended: child_exit.reason }
@@ -329,8 +340,9 @@ impl Keeper {
         self.interrupt.get_or_insert(reason);
     }
 
-    /// Sleeps until something happens or is due.
-    pub(super) fn wait(&mut self, until: Moment, child: Option<&Child>) {
+    /// Sleeps until something happens or is due, and returns the time at which it wakes up at the
+    /// latest.
+    pub(super) fn wait(&mut self, until: Moment, child: Option<&Child>) -> Moment {
         let due = [
             Some(until),
             Some(self.next_tick),
@@ -341,7 +353,8 @@ impl Keeper {
             self.status_file.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
-        let timeout = until.saturating_duration_since(clock::monotonic());
+        let now = clock::monotonic();
+        let timeout = until.saturating_duration_since(now);
         let timeout = Timespec::try_from(timeout).expect("a tick fits");
         let renewal = self.lease.as_ref().and_then(LeaseRenewal::readable);
         let readable = child.into_iter().chain(renewal).flat_map(Child::readable);
@@ -355,6 +368,7 @@ impl Keeper {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => eprintln!("{} failed to poll: {error}", clock::now()),
         }
+        until.max(now)
     }
 }
 

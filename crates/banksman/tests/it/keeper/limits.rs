@@ -42,6 +42,17 @@ fn an_agent_that_stays_silent_has_stalled() {
     assert_eq!(world.file("r1.1", "work/turns"), "turn\nturn\n");
 }
 
+/// As after a suspended session or a debugger: the agent stops its keeper for longer than any limit.
+#[test]
+fn time_in_which_the_keeper_was_stopped_counts_for_no_limit() {
+    let world = World::new();
+    let script = format!("kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.2; {SUCCESS}");
+    let mut plan = plan("r1.1", &script);
+    (plan.limits.idle_ms, plan.limits.wall_ms) = (2_500, 2_500);
+    let receipt = world.run(&plan);
+    assert_eq!((receipt.ended, receipt.nudges), (EndCause::Completed, 0));
+}
+
 #[test]
 fn an_agent_without_a_session_cannot_be_told() {
     let world = World::new();
