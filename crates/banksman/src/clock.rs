@@ -5,7 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::time::SystemTime;
 
-use banksman_core::time::Instant;
+use banksman_core::time::{AwakeTime, Instant, Span};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Linux names each start of the machine here.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The current wall-clock time.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
@@ -18,6 +22,14 @@ pub fn now() -> Instant {
 /// A monotonic time for measuring durations; meaningless to another process.
 pub fn monotonic() -> std::time::Instant {
     std::time::Instant::now()
+}
+
+/// How long this machine has been awake; none where the system does not tell.
+pub fn awake() -> Option<AwakeTime> {
+    let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
+    let time = clock_gettime(ClockId::Monotonic);
+    let millis = time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000);
+    Some(AwakeTime { boot, time: Span(millis) })
 }
 
 /// An unguessable secret.

@@ -13,6 +13,15 @@ pub struct Instant(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub i64);
 
+/// How long a machine has been awake since it was started. It does not grow while the machine is
+/// suspended, and does not jump when somebody sets its clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwakeTime {
+    /// Names the start of the machine; times since different starts cannot be compared.
+    pub boot: String,
+    pub time: Span,
+}
+
 impl Instant {
     #[must_use]
     pub fn plus(self, span: Span) -> Self {

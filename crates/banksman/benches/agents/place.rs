@@ -85,6 +85,7 @@ impl Place {
                 program: PROGRAM.into(),
                 policy: RetryPolicy::default(),
                 secret: clock::secret,
+                awake: clock::awake,
             },
             definition: Definition { lifecycle: Arc::new(lifecycle), source, overrides },
         })

@@ -118,8 +118,8 @@ impl Runtime {
         let (known, policies) = (RefCell::default(), RefCell::default());
         let projects = ProjectsOnDisk { store: store.clone(), environment, known, policies };
         let policy = RetryPolicy::default();
-        let engine_config =
-            EngineConfig { agents, workers, program, policy, secret: clock::secret };
+        let (secret, awake) = (clock::secret, clock::awake);
+        let engine_config = EngineConfig { agents, workers, program, policy, secret, awake };
         Ok(Self { store, site, projects, engine_config })
     }
 

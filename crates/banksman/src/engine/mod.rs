@@ -53,7 +53,7 @@ use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::contract::Purpose;
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::Effect;
-use banksman_core::time::{Instant, Span};
+use banksman_core::time::{AwakeTime, Instant, Span};
 
 use self::activity::Activities;
 use self::budgets::Budgets;
@@ -196,6 +196,8 @@ pub struct EngineConfig {
     pub policy: RetryPolicy,
     /// Makes a key for the keeper of a run.
     pub secret: fn() -> String,
+    /// How long this machine has been awake; none if it does not tell.
+    pub awake: fn() -> Option<AwakeTime>,
 }
 
 /// What reconcilers are made from. Each takes the references that it needs and no others.
@@ -255,11 +257,13 @@ impl<'a> Engine<'a> {
     fn begin_turn(&self, local: Instant) -> Result<Turn> {
         let now = self.store.now(local)?;
         let agents = &self.config.agents;
+        // Before any lease or timeout is looked at.
         self.store.put_node(&Node {
             name: agents.node.clone(),
             seen_at: now,
             capacity: agents.limits.agents,
             workers: self.config.workers.iter().map(|setup| setup.worker.clone()).collect(),
+            awake: (self.config.awake)(),
         })?;
         Ok(Turn::new(self.store.clone(), now))
     }

@@ -35,6 +35,7 @@ mod projects;
 pub mod query;
 mod row;
 pub mod runs;
+mod sleep;
 mod spent;
 mod sql;
 mod switches;
@@ -88,6 +89,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     5 "changes-and-notices",
     6 "workflows-and-former-notices",
     7 "task-budget-requests",
+    8 "awake-nodes",
 };
 
 #[derive(Debug, thiserror::Error)]

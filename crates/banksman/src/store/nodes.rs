@@ -2,10 +2,11 @@
 
 use banksman_core::limits::NODE_GONE;
 use banksman_core::schedule::Worker;
-use banksman_core::time::{Instant, Span};
+use banksman_core::time::{AwakeTime, Instant, Span};
 
 use super::conn::{DbError, Row};
 use super::row::json;
+use super::sleep;
 use super::tx::{Tx, params};
 use super::{Result, Store, sql};
 
@@ -23,6 +24,8 @@ pub struct Node {
     /// The runs that it can have at once.
     pub capacity: u32,
     pub workers: Vec<Worker>,
+    /// How long its machine had been awake; none if the machine does not tell.
+    pub awake: Option<AwakeTime>,
 }
 
 impl Node {
@@ -38,7 +41,8 @@ pub(super) fn live_since(now: Instant) -> Instant {
 }
 
 impl Store {
-    /// Records that a node is alive, and its workers. Writes nothing if that is known already.
+    /// Records that a node is alive, and its workers. Writes nothing if that is known already. If its
+    /// machine slept since, its work gets that time back.
     pub fn put_node(&self, node: &Node) -> Result<()> {
         let node = node.clone();
         self.write(move |tx| {
@@ -46,11 +50,17 @@ impl Store {
             let rows = tx.query(sql::NODE, &params![&node.name])?;
             // What cannot be read is written again.
             let known = rows.first().and_then(|row| self::node(row).ok());
-            if known.as_ref().is_some_and(|known| says_as_much(known, &node)) {
+            let gap = known.as_ref().and_then(|known| sleep::gap(known, &node));
+            if gap.is_none() && known.as_ref().is_some_and(|known| says_as_much(known, &node)) {
                 return Ok(());
             }
-            let columns = params![&node.name, node.seen_at, node.capacity, workers];
+            let (boot, awake) = node.awake.as_ref().map(|awake| (&awake.boot, awake.time)).unzip();
+            let columns =
+                params![&node.name, node.seen_at, node.capacity, workers, boot, awake.map(|a| a.0)];
             tx.write(sql::PUT_NODE, &columns)?;
+            if let Some(gap) = gap {
+                sleep::skip(tx, &node.name, gap, node.seen_at)?;
+            }
             if known.is_none_or(|known| known.workers != node.workers) {
                 tx.notify();
             }
@@ -94,6 +104,10 @@ fn node(row: &Row) -> Result<Node, DbError> {
         seen_at: row.get(1)?,
         capacity: u32::try_from(row.int(2)?).unwrap_or(u32::MAX),
         workers: row.json(3)?,
+        awake: match (row.get(4)?, row.get(5)?) {
+            (Some(boot), Some(time)) => Some(AwakeTime { boot, time: Span(time) }),
+            _ => None,
+        },
     })
 }
 

@@ -333,7 +333,7 @@ pub(super) fn name_of(actor: &str) -> &str {
     actor.split_once(':').map_or(actor, |(_, name)| name)
 }
 
-fn open_run(row: &Row) -> Result<OpenRun, DbError> {
+pub(super) fn open_run(row: &Row) -> Result<OpenRun, DbError> {
     Ok(OpenRun {
         run: run_id(row)?,
         worker: name_of(row.text(2)?).to_owned(),

@@ -290,7 +290,7 @@ statements! {
     sqlite: "SELECT NULL",
     postgres: "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
 };
-    NODE = locking!("SELECT name, seen_at, capacity, workers FROM nodes WHERE name = $1", " FOR UPDATE");
+    NODE = locking!("SELECT name, seen_at, capacity, workers, boot, awake_ms FROM nodes WHERE name = $1", " FOR UPDATE");
     NEXT_TASK_ID = Pair {
     sqlite: "SELECT coalesce(max(id), 0) + 1 FROM tasks",
     postgres: "SELECT nextval(pg_get_serial_sequence('tasks', 'id'))",
@@ -480,10 +480,16 @@ statements! {
      ORDER BY d.id LIMIT $1";
     WRONG_ACCOUNT_ROWS = "SELECT name FROM accounts WHERE hits < 0 OR probing NOT IN (0, 1) \
      OR (paused_until IS NOT NULL AND probing = 1) ORDER BY name LIMIT $1";
-    NODES = "SELECT name, seen_at, capacity, workers FROM nodes ORDER BY name LIMIT $1";
+    NODES = "SELECT name, seen_at, capacity, workers, boot, awake_ms FROM nodes ORDER BY name LIMIT $1";
     LIVE_WORKERS = "SELECT workers, name FROM nodes WHERE seen_at >= $1 AND name <> $2 ORDER BY name LIMIT $3";
-    PUT_NODE = "INSERT INTO nodes (name, seen_at, capacity, workers) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, workers = excluded.workers";
+    PUT_NODE = "INSERT INTO nodes (name, seen_at, capacity, workers, boot, awake_ms) VALUES ($1, $2, $3, $4, $5, $6) \
+     ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, \
+     workers = excluded.workers, boot = excluded.boot, awake_ms = excluded.awake_ms";
+    /// Timeouts of tasks at work on a node, and of the tasks whose reviews are.
+    SHIFT_TIMEOUTS = "UPDATE timers SET due_at = due_at + $2 WHERE kind = 'bound' AND task IN ( \
+     SELECT r.task FROM runs r WHERE r.node = $1 AND r.ended_at IS NULL \
+     UNION SELECT t.parent FROM tasks t JOIN runs r ON r.task = t.id \
+     WHERE r.node = $1 AND r.ended_at IS NULL AND t.parent IS NOT NULL)";
     DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";
     ACCOUNTS = "SELECT name, paused_until, reason, hits, probing FROM accounts ORDER BY name LIMIT $1";
     /// A pause never ends earlier because another run was given a nearer time.

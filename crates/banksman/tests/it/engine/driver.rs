@@ -66,6 +66,7 @@ impl Driver {
                 program: PROGRAM.into(),
                 policy: RetryPolicy::default().with_delay_cap(patience),
                 secret: clock::secret,
+                awake: || None,
             },
             ahead: Cell::new(Span(0)),
         }

@@ -166,7 +166,8 @@ fn what_a_turn_leaves_out_is_told_once() {
     let harness = Harness::new(&[]);
     let driver = Driver::of(harness.root(), PATIENCE);
     let seen_at = driver.now();
-    let far = Node { name: "far".to_owned(), seen_at, capacity: 1, workers: Vec::new() };
+    let far =
+        Node { name: "far".to_owned(), seen_at, capacity: 1, workers: Vec::new(), awake: None };
     driver.store.put_node(&far).expect("a node");
     let raw = Connection::open(harness.path("store.db")).expect("the file opens");
     raw.execute("UPDATE nodes SET workers = '['", []).expect("written");

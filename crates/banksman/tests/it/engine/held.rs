@@ -122,7 +122,8 @@ fn not_here() {
         account: "other".to_owned(),
     }];
     // The other machine has no place left.
-    let other = Node { name: "far".to_owned(), seen_at: clock::now(), capacity: 0, workers };
+    let other =
+        Node { name: "far".to_owned(), seen_at: clock::now(), capacity: 0, workers, awake: None };
     harness.open().put_node(&other).expect("a node");
     let id = harness.add("held back", &["--tag", "gpu"]);
     assert_eq!(harness.pulse()["started"], Value::Array(Vec::new()));

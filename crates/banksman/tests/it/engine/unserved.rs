@@ -72,7 +72,8 @@ fn a_task_that_nobody_can_take_blocks_and_comes_back_when_somebody_can() {
     driver.terms.workers[2].worker.roles.clear();
     // A turn was cut off right after it had put its new worker on record.
     let workers = driver.terms.workers.iter().map(|setup| setup.worker.clone()).collect();
-    let node = Node { name: NODE.to_owned(), seen_at: driver.now(), capacity: 4, workers };
+    let node =
+        Node { name: NODE.to_owned(), seen_at: driver.now(), capacity: 4, workers, awake: None };
     driver.store.put_node(&node).expect("a node");
     driver.turn_until("all are over", |store| {
         tasks(store).iter().all(is_over) && harness.jobs(NODE).is_empty()

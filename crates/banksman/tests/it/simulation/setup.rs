@@ -257,6 +257,7 @@ impl Rules {
             program: PathBuf::from("/usr/bin/banksman"),
             policy: RetryPolicy::default(),
             secret,
+            awake: || None,
         }
     }
 }

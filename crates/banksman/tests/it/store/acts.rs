@@ -269,7 +269,8 @@ pub(crate) fn worker(name: &str) -> Worker {
 
 /// A node that lives at noon and has room.
 pub(crate) fn node(name: &str, workers: &[Worker]) -> Node {
-    Node { name: name.to_owned(), seen_at: NOON, capacity: 100, workers: workers.to_vec() }
+    let (name, workers) = (name.to_owned(), workers.to_vec());
+    Node { name, seen_at: NOON, capacity: 100, workers, awake: None }
 }
 
 /// What a node asks for when nothing bounds it.

@@ -391,6 +391,9 @@ fn downgrade(world: &World) {
     raw.run("DROP INDEX tasks_without_parent");
     raw.run("ALTER TABLE tasks DROP COLUMN fed");
     raw.run("ALTER TABLE lifecycles DROP COLUMN purpose");
+    for column in ["boot", "awake_ms"] {
+        raw.run(&format!("ALTER TABLE nodes DROP COLUMN {column}"));
+    }
     raw.run("DELETE FROM schema_versions WHERE version >= 4");
     if let Target::Sqlite(_) = world.target {
         raw.run("PRAGMA user_version = 3");

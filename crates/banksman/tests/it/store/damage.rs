@@ -307,7 +307,7 @@ fn a_run_with_an_unknown_failure_class_is_found(world: &World) {
         "UPDATE runs SET class = 'bad_luck'",
         &format!(
             "{id}: one of its runs: `bad_luck` is not one of: permission, noop, policy, setup, env, auth, quota, test, \
-             flaky, model_loop, model, budget, stall, needs_person, infra, session"
+             flaky, model_loop, model, budget, stall, needs_person, infra, session, unusable"
         ),
     );
 }

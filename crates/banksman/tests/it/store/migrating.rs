@@ -14,10 +14,11 @@ use banksman::store::feed::ChangeKind;
 use banksman::store::notices::{Channel, NoticeKind};
 use banksman::store::outbox::EffectFailure;
 use banksman::store::query::Filter;
-use banksman::store::{Edge, PauseRequest, RunEnd, Store};
+use banksman::store::{Edge, Node, PauseRequest, RunEnd, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::machine::{Effect, Event, Finish};
+use banksman_core::time::{AwakeTime, Span};
 
 use super::acts::{
     DAY, NOON, add, added, apply, ask, at_once, claim, claim_first, db_error, dispatch, ended,
@@ -225,7 +226,8 @@ fn furnish(store: &Store) {
 /// The tables that came with agents: a node with a run on it, an account that was paused, and what
 /// a run used.
 fn furnish_agents(store: &Store) {
-    let node = node("n1", &[worker("ada")]);
+    let awake = Some(AwakeTime { boot: "b1".to_owned(), time: Span(7) });
+    let node = Node { awake, ..node("n1", &[worker("ada")]) };
     store.put_node(&node).unwrap();
     let mut of_batch = load("dispatched");
     of_batch.new.batch = Some("friday".to_owned());

@@ -6,15 +6,18 @@ use banksman::ops::library::Library;
 use banksman::ops::tasks::{self, AddRequest, MoveRequest};
 use banksman::store::Node;
 use banksman_core::schedule::Worker;
-use banksman_core::time::Span;
+use banksman_core::time::{AwakeTime, Instant, Span};
 
-use super::acts::{MINUTE, NOON, actor, fields, node, session, worker};
+use super::acts::{
+    HOUR, MINUTE, NOON, TTL, actor, add, dispatch, fields, node, session, state, worker,
+};
 use super::on_both;
 use super::world::World;
 
 on_both!(
     a_node_is_what_it_last_said,
     people_write_by_the_clock_of_the_store,
+    time_in_which_a_machine_slept_is_given_back_to_its_work,
     what_was_said_lately_is_not_written_again
 );
 
@@ -73,4 +76,39 @@ fn what_was_said_lately_is_not_written_again(world: &World) {
     assert_eq!(said(20_000, 1), Span(20_000));
     assert_eq!(said(20_001, 2), Span(20_001), "it has changed");
     assert_eq!(said(5_000, 2), Span(5_000), "its clock was put back");
+}
+
+fn time_in_which_a_machine_slept_is_given_back_to_its_work(world: &World) {
+    let store = world.open();
+    let awake = |boot: &str, millis| Some(AwakeTime { boot: boot.to_owned(), time: Span(millis) });
+    let says = |name: &str, seen_at: Instant, awake| {
+        let said = Node { seen_at, awake, ..node(name, &[worker("ada")]) };
+        store.put_node(&said).unwrap();
+        said
+    };
+    let [sleeper, other] = ["n1", "n2"].map(|name| says(name, NOON, awake("b1", 0)));
+    let [slept, went_on] = [&sleeper, &other].map(|node| {
+        add(&store, &node.name);
+        dispatch(&store, node, NOON).claimed.expect("it is ready").run.task
+    });
+    let times = |id| {
+        let lease = store.task(id).unwrap().task.lease.expect("it is at work");
+        let timeouts = store.timers_of(id).unwrap();
+        (lease.expires_at.since(NOON), timeouts.first().expect("work has a limit").due.since(NOON))
+    };
+    let (lease, timeout) = times(slept);
+    assert_eq!(lease, TTL);
+    // Of two hours and a minute, the first machine was awake for the minute.
+    let later = NOON.plus(HOUR).plus(HOUR).plus(MINUTE);
+    says("n1", later, awake("b1", MINUTE.0));
+    says("n2", later, awake("b1", later.since(NOON).0));
+    let two_hours = |span: Span| Span(span.0 + 2 * HOUR.0);
+    assert_eq!(times(slept), (two_hours(lease), two_hours(timeout)));
+    assert_eq!(times(went_on), (lease, timeout));
+    assert_eq!(state(&store, slept), state(&store, went_on));
+    assert_eq!(store.check().unwrap().findings, []);
+    // What was started again has no gap, and neither has one that says the same again.
+    says("n1", later.plus(HOUR), awake("b2", 0));
+    says("n1", later.plus(HOUR), awake("b2", 0));
+    assert_eq!(times(slept), (two_hours(lease), two_hours(timeout)));
 }

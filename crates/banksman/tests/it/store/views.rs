@@ -109,7 +109,7 @@ fn build(world: &World) {
         let request = node(group.0, &workers);
         assert!(dispatch(&store, &request, NOON).claimed.is_some());
         let name = group.0.to_owned();
-        store.put_node(&Node { name, seen_at: NOON, capacity: 9, workers }).unwrap();
+        store.put_node(&Node { name, seen_at: NOON, capacity: 9, workers, awake: None }).unwrap();
     }
     for group in groups {
         new(group, "queued", &[]);

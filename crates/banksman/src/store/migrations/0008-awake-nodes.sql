@@ -1,0 +1,3 @@
+ALTER TABLE nodes ADD COLUMN boot TEXT
+--;
+ALTER TABLE nodes ADD COLUMN awake_ms {int}
