@@ -119,11 +119,13 @@ fn facts(
             format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
         );
     }
-    // The verdicts are printed above, in words.
-    let is_above = |name: &str, value: &Value| {
-        REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array()
+    // The verdicts are printed above, in words; a counter that has counted nothing says nothing.
+    let is_silent = |name: &str, value: &Value| {
+        let is_above = REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array();
+        let counters = &detail.stored.lifecycle.counters;
+        is_above || value == 0 && counters.iter().any(|counter| counter.name == name)
     };
-    for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_above(name, value)) {
+    for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_silent(name, value)) {
         let text = value.as_str().map_or_else(|| json_line(value), str::to_owned);
         fact(name, text);
     }

@@ -85,21 +85,15 @@ fn show_says_everything() {
     exit 0
     -- stdout
     ● t1  Draw the plan
-    state          active (working) since 0000-00-00 00:00:00
-    lifecycle      autonomous ffffffffffffffff
-    project        repo
-    tags           plan
-    assignee       ada
-    blocks         0
-    depth          0
-    over_budget    0
-    retry_count    0
-    review_rounds  0
-    unserved       0
-    worker_id      ada
-    added          0000-00-00 00:00:00
-    changed        0000-00-00 00:00:00, version 2
-    allowed        blocked
+    state      active (working) since 0000-00-00 00:00:00
+    lifecycle  autonomous ffffffffffffffff
+    project    repo
+    tags       plan
+    assignee   ada
+    worker_id  ada
+    added      0000-00-00 00:00:00
+    changed    0000-00-00 00:00:00, version 2
+    allowed    blocked
     -- stderr
     next: banksman why t1 · banksman history t1 · banksman move t1 STATE
     ");
@@ -107,20 +101,14 @@ fn show_says_everything() {
     exit 0
     -- stdout
     ◌ t2  Lay the bricks
-    state          pending (queued) since 0000-00-00 00:00:00
-    lifecycle      autonomous ffffffffffffffff
-    project        repo
-    batch          wall
-    after          t1 active: Draw the plan
-    blocks         0
-    depth          0
-    over_budget    0
-    retry_count    0
-    review_rounds  0
-    unserved       0
-    added          0000-00-00 00:00:00
-    changed        0000-00-00 00:00:00, version 1
-    allowed        cancelled
+    state      pending (queued) since 0000-00-00 00:00:00
+    lifecycle  autonomous ffffffffffffffff
+    project    repo
+    batch      wall
+    after      t1 active: Draw the plan
+    added      0000-00-00 00:00:00
+    changed    0000-00-00 00:00:00, version 1
+    allowed    cancelled
     -- stderr
     next: banksman why t2 · banksman history t2 · banksman move t2 STATE
     ");
