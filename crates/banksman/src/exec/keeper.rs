@@ -160,6 +160,8 @@ struct Keeper {
     cgroup: Option<Cgroup>,
     status_file: KeeperStatusWriter,
     next_tick: Moment,
+    /// When the keeper runs again at the latest, unless it is stopped.
+    runs_at: Moment,
     /// Why the whole job must end now.
     interrupt: Option<EndCause>,
     /// Whether there was output since the last renewal of the lease.
@@ -201,6 +203,7 @@ impl Keeper {
             cgroup,
             status_file: KeeperStatusWriter::new(now),
             next_tick: now,
+            runs_at: now,
             interrupt: None,
             progressed: false,
             reported_bytes: 0,

@@ -24,7 +24,7 @@ const READ_BYTES: usize = 64 * 1024;
 const READS: usize = 8;
 /// How often the keeper checks for stop requests even without a signal.
 const TICK: Duration = Duration::from_secs(1);
-/// A keeper that wakes up this late was stopped or suspended, and most likely its agent with it. On a
+/// A keeper that runs this late was stopped or suspended, and most likely its agent with it. On a
 /// machine so busy that it is late without that, the limits become longer and nothing is lost.
 const STOPPED: Duration = Duration::from_secs(1);
 /// How long processes that outlive their agent get to exit.
@@ -114,6 +114,12 @@ impl Keeper {
         let mut child_exit = ChildExit::default();
         loop {
             let now = clock::monotonic();
+            let stopped = self.stopped_time(now);
+            if !stopped.is_zero() {
+                deadline += stopped;
+                self.wall = self.wall.map(|wall| wall + stopped);
+                listener.was_stopped(stopped);
+            }
             let ended = self.tick(now);
             if let Some((_, exit)) = ended.into_iter().find(|(pid, _)| *pid == child.pid) {
                 child.exit = Some(exit);
@@ -137,13 +143,7 @@ impl Keeper {
                 Phase::Killing { next, .. } => next,
                 Phase::Draining { until } => until,
             };
-            let planned = self.wait(until, Some(&child));
-            let late = clock::monotonic().saturating_duration_since(planned);
-            if late >= STOPPED {
-                deadline += late;
-                self.wall = self.wall.map(|wall| wall + late);
-                listener.was_stopped(late);
-            }
+            self.wait(until, Some(&child));
         }
         let exit = child.exit.unwrap_or(ProcessExit { code: None, signal: None });
         ChildOutcome { exit, ended: child_exit.reason }
@@ -284,6 +284,14 @@ impl Keeper {
         self.lease.as_ref().and_then(LeaseRenewal::readable).map(|renewal| renewal.pid)
     }
 
+    /// How long the keeper was stopped before now: by how much it runs later than it meant to, if
+    /// that is worth mention.
+    fn stopped_time(&mut self, now: Moment) -> Duration {
+        let late = now.saturating_duration_since(self.runs_at);
+        self.runs_at = now;
+        if late < STOPPED { Duration::ZERO } else { late }
+    }
+
     /// Whether another run may have started already.
     fn lease_is_lost(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.state == LeaseState::Lost)
@@ -340,9 +348,8 @@ impl Keeper {
         self.interrupt.get_or_insert(reason);
     }
 
-    /// Sleeps until something happens or is due, and returns the time at which it wakes up at the
-    /// latest.
-    pub(super) fn wait(&mut self, until: Moment, child: Option<&Child>) -> Moment {
+    /// Sleeps until something happens or is due.
+    pub(super) fn wait(&mut self, until: Moment, child: Option<&Child>) {
         let due = [
             Some(until),
             Some(self.next_tick),
@@ -353,8 +360,8 @@ impl Keeper {
             self.status_file.due_at(),
         ];
         let until = due.into_iter().flatten().min().unwrap_or(until);
-        let now = clock::monotonic();
-        let timeout = until.saturating_duration_since(now);
+        self.runs_at = self.runs_at.max(until);
+        let timeout = until.saturating_duration_since(clock::monotonic());
         let timeout = Timespec::try_from(timeout).expect("a tick fits");
         let renewal = self.lease.as_ref().and_then(LeaseRenewal::readable);
         let readable = child.into_iter().chain(renewal).flat_map(Child::readable);
@@ -368,7 +375,6 @@ impl Keeper {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => eprintln!("{} failed to poll: {error}", clock::now()),
         }
-        until.max(now)
     }
 }
 
