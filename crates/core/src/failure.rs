@@ -124,11 +124,6 @@ pub struct Classification {
     pub ambiguous: bool,
 }
 
-/// The end of a text, cut at a character boundary.
-fn end_of(text: &str, bytes: usize) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
-}
-
 /// Whether a text contains one of the phrases, which are separated by commas, whatever its case.
 fn has_any(text: &str, phrases: &str) -> bool {
     let text = text.to_lowercase();
@@ -326,6 +321,7 @@ mod tests {
             ended,
             exit,
             reading,
+            stderr: String::new(),
             answer: answered.0,
             objections: answered.1,
             evidence,

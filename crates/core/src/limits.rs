@@ -39,6 +39,9 @@ pub const ANSWER_BYTES: usize = 128 * 1024;
 pub const EVIDENCE_PATHS: usize = 500;
 /// How much of a check's output is kept, in bytes.
 pub const CHECK_TAIL_BYTES: usize = 4 * 1024;
+/// How much of what an agent writes to standard error is kept in its receipt, in bytes. It is
+/// quoted to the next attempt.
+pub const STDERR_BYTES: usize = 1_000;
 /// One line of an agent's stream, in bytes. Longer lines stay in the log and are not parsed.
 pub const STREAM_LINE_BYTES: usize = 4 * 1024 * 1024;
 /// Areas of one task; with more, they are made coarser. Each is compared with the areas of every

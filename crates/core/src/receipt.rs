@@ -23,6 +23,9 @@ pub struct Receipt {
     /// The exit of the agent's process; none if it never started.
     pub exit: Option<ProcessExit>,
     pub reading: Option<StreamSummary>,
+    /// The end of what the agent wrote to standard error, at most `limits::STDERR_BYTES`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
     /// The answer that matches the requested schema. It was validated, unlike the answer in
     /// `reading`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +58,7 @@ impl Receipt {
             ended,
             exit: None,
             reading: None,
+            stderr: String::new(),
             answer: None,
             objections: Vec::new(),
             evidence: None,

@@ -244,18 +244,17 @@ impl WorktreeJob<'_> {
                 )));
             }
             (Some(only), None) | (None, Some(only)) => only,
-            // Local merges that are not pushed count, and so do commits that others have pushed.
+            // Work is merged into the local base, so what a task needs may be there and not yet
+            // pushed; commits that others have pushed count as far as they are nothing but newer.
+            (Some(local), Some(newer)) if git.is_ancestor(&local, &newer)? => newer,
             (Some(local), Some(remote)) => {
-                if git.is_ancestor(&remote, &local)? {
-                    local
-                } else {
-                    if !git.is_ancestor(&local, &remote)? {
-                        self.notes.push(format!(
-                            "the local `{base}` and the remote one have diverged; the remote one is used"
-                        ));
-                    }
-                    remote
+                if !git.is_ancestor(&remote, &local)? {
+                    self.notes.push(format!(
+                        "the local `{base}` and the remote one have diverged; the local one is \
+                         used, and `git pull` brings in what it lacks"
+                    ));
                 }
+                local
             }
         };
         Ok(Branches { start, branch: local_branch, published: remote_branch })

@@ -41,8 +41,8 @@ pub(super) fn live_since(now: Instant) -> Instant {
 }
 
 impl Store {
-    /// Records that a node is alive, and its workers. Writes nothing if that is known already. If its
-    /// machine slept since, its work gets that time back.
+    /// Records that a node is alive, and its workers. Writes nothing if that is known already. If
+    /// its machine slept since, its work gets that time back.
     pub fn put_node(&self, node: &Node) -> Result<()> {
         let node = node.clone();
         self.write(move |tx| {

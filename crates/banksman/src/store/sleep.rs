@@ -1,5 +1,5 @@
-//! Time in which a machine slept, or by which its clock was set: it counts neither for the leases nor
-//! for the timeouts of the work on that machine. Deadlines of people stay where they are.
+//! Time in which a machine slept, or by which its clock was set: it counts neither for the leases
+//! nor for the timeouts of the work on that machine. Deadlines of people stay where they are.
 
 use banksman_core::machine::{Event, Heartbeat};
 use banksman_core::time::{Instant, Span};

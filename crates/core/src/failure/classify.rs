@@ -11,8 +11,8 @@ mod tests;
 use super::step::{self, CriterionResult, Unmet};
 use super::work::{self, ended};
 use super::{
-    Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, end_of, has_any,
-    last_lines, signature,
+    Classification, Deliverable, FailureClass, ProofLevel, RunExpectation, has_any, last_lines,
+    signature,
 };
 use crate::lifecycle::Outcome;
 use crate::quota::{self, LONGEST_WAIT};
@@ -20,7 +20,7 @@ use crate::receipt::{
     AgentReport, EndCause, Evidence, Fault, FaultKind, PrepareFault, Receipt, StreamSummary,
     Terminal,
 };
-use crate::text::start_of;
+use crate::text::{end_of, start_of};
 
 /// How much of the reasons is kept, in bytes: they go into prompts, mails and the history.
 pub(super) const DETAIL_BYTES: usize = 4 * 1024;
@@ -46,7 +46,7 @@ pub fn classify(receipt: &Receipt, expectation: &RunExpectation) -> Classificati
         signature: finding.class.map(|class| signature(class.as_str(), basis)),
         resets_at,
         ambiguous: finding.ambiguous,
-        detail: start_of(finding.detail.trim(), DETAIL_BYTES).to_owned(),
+        detail: start_of(run.explain(&finding).trim(), DETAIL_BYTES).to_owned(),
     }
 }
 
@@ -350,6 +350,17 @@ impl<'a> RunFacts<'a> {
             None => failure(format!("{}, and never reported an end", self.describe_exit())),
         };
         Some(Finding { ambiguous: true, ..finding })
+    }
+
+    /// The detail of a finding. What an agent that ended badly wrote to standard error explains
+    /// more than its exit code, to people and to the next attempt.
+    fn explain(&self, finding: &Finding) -> String {
+        let (detail, errors) = (finding.detail.trim(), self.receipt.stderr.trim());
+        let ended_badly = matches!(finding.outcome, Outcome::Crashed | Outcome::Stalled);
+        if !ended_badly || errors.is_empty() || self.exited_cleanly() || detail.contains(errors) {
+            return detail.to_owned();
+        }
+        format!("{}\nStandard error ended with:\n{errors}", start_of(detail, DETAIL_BYTES / 2))
     }
 
     fn describe_exit(&self) -> String {

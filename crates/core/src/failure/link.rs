@@ -4,8 +4,8 @@
 //! task or its branch, and no other task. A missed link is found later by the branch; a wrong one
 //! would stay.
 
-use super::end_of;
 use crate::limits;
+use crate::text::end_of;
 
 /// A longer link is not a pull request.
 const LINK_BYTES: usize = 500;

@@ -1,10 +1,10 @@
 //! Reads the evidence: how well the work is verified, and what contradicts it.
 
 use super::step::Unmet;
-use super::{FailureClass, ProofLevel, end_of, has_any, last_lines};
+use super::{FailureClass, ProofLevel, has_any, last_lines};
 use crate::limits;
 use crate::receipt::{CheckResult, Evidence, ProcessExit};
-use crate::text::start_of;
+use crate::text::{end_of, start_of};
 
 /// Paths in one message.
 const PATHS: usize = 20;

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use actions::can_change;
+pub use text::StderrTail;
 
 /// What Banksman needs to know about an agent. Each agent's file has one, and `adapters!` lists
 /// them.

@@ -116,12 +116,12 @@ pub(super) fn named_fault(kind: FaultKind, detail: &str) -> Fault {
 
 /// The last lines of standard error.
 #[derive(Debug, Default)]
-pub(super) struct StderrTail {
+pub struct StderrTail {
     lines: VecDeque<String>,
 }
 
 impl StderrTail {
-    pub(super) fn push(&mut self, line: &str) {
+    pub fn push(&mut self, line: &str) {
         let line = one_line(line);
         if line.is_empty() {
             return;
@@ -132,7 +132,7 @@ impl StderrTail {
         self.lines.push_back(line);
     }
 
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 

@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant as Moment};
 
+use banksman_core::limits;
 use banksman_core::loops::RepeatedFailures;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{EndCause, ProcessExit, StreamSummary};
-use banksman_core::text::start_of;
+use banksman_core::text::{end_of, start_of};
 use rustix::process::Pid;
 
 use super::super::agent::{
-    self, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StreamReader,
+    self, AgentEvent, AgentRequest, AgentSetup, AgentUsage, Launch, OWN_PROGRAM, StderrTail,
+    StreamReader,
 };
 use super::super::files::with_cause;
 use super::super::job::{JobResult, RunLimits};
@@ -70,6 +72,7 @@ impl Keeper {
             reader: agent::reader(turn.setup.kind, turn.before),
             out: Lines::default(),
             err: Lines::default(),
+            stderr: StderrTail::default(),
             logs,
             events: Vec::new(),
             last: String::new(),
@@ -81,7 +84,8 @@ impl Keeper {
         };
         let mut outcome = self.watch_child(child, &mut listener, turn.deadline);
         self.status_file.status.agent_pid = None;
-        let (reading, end) = listener.finish(outcome.exit);
+        let (reading, end, stderr) = listener.finish(outcome.exit);
+        self.receipt.stderr = end_of(&stderr, limits::STDERR_BYTES).to_owned();
         // The agent may have exited right after the output that would have ended it.
         let late_cause =
             end.filter(|end| matches!(end, EndCause::NotAllowed { .. } | EndCause::Loop { .. }));
@@ -141,6 +145,7 @@ struct AgentListener<'a> {
     reader: Box<dyn StreamReader>,
     out: Lines,
     err: Lines,
+    stderr: StderrTail,
     logs: &'a mut Logs,
     /// Filled and emptied with every chunk of output.
     events: Vec<AgentEvent>,
@@ -154,14 +159,17 @@ struct AgentListener<'a> {
 }
 
 impl AgentListener<'_> {
-    fn finish(mut self, exit: ProcessExit) -> (StreamSummary, Option<EndCause>) {
-        let Self { reader, out, err, events, .. } = &mut self;
+    fn finish(mut self, exit: ProcessExit) -> (StreamSummary, Option<EndCause>, String) {
+        let Self { reader, out, err, stderr, events, .. } = &mut self;
         out.finish(&mut |line| reader.line(line, events));
-        err.finish(&mut |line| reader.error_line(line, events));
+        err.finish(&mut |line| {
+            stderr.push(line);
+            reader.error_line(line, events);
+        });
         for event in std::mem::take(&mut self.events) {
             self.handle_event(event);
         }
-        (self.reader.finish(exit, clock::now()), self.end)
+        (self.reader.finish(exit, clock::now()), self.end, self.stderr.text())
     }
 
     fn handle_event(&mut self, event: AgentEvent) {
@@ -227,7 +235,7 @@ impl AgentListener<'_> {
 impl Listener for AgentListener<'_> {
     fn on_output(&mut self, side: Side, bytes: &[u8]) {
         self.stall_detector.had_output = true;
-        let Self { reader, out, err, logs, events, .. } = self;
+        let Self { reader, out, err, stderr, logs, events, .. } = self;
         match side {
             Side::Out => {
                 logs.out.write(bytes);
@@ -235,7 +243,10 @@ impl Listener for AgentListener<'_> {
             }
             Side::Err => {
                 logs.err.write(bytes);
-                err.push(bytes, &mut |line| reader.error_line(line, events));
+                err.push(bytes, &mut |line| {
+                    stderr.push(line);
+                    reader.error_line(line, events);
+                });
             }
         }
         for event in std::mem::take(&mut self.events) {

@@ -46,6 +46,19 @@ fn a_run_that_failed_its_check_is_told_why_and_goes_on_in_its_session() {
 }
 
 #[test]
+fn the_next_attempt_is_told_how_standard_error_ended() {
+    let (harness, id) = harness_with(&[("verify.commands", "[\"true\"]")], &[]);
+    harness.script("r1.1", "run echo \"KeyError: 'ssn'\"\ncrash\n");
+    harness.script("r1.2", "write answer right\ncommit corrected\nsuccess it works\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let told = to_the_end(&harness, &driver);
+    assert_eq!(told.outcomes[..2], ["r1.1 crashed", "r1.2 succeeded"], "{told:?}");
+    assert_eq!(state(&driver.store, id), "done");
+    let prompt = harness.file("prompts/r1.2");
+    assert!(prompt.contains("Standard error ended with:\nKeyError: 'ssn'"), "{prompt}");
+}
+
+#[test]
 fn a_run_that_wrote_where_it_must_not_is_told_where() {
     let (harness, id) = harness_with(&[], &["--set", "allowed_paths=[\"lib/**\"]"]);
     harness

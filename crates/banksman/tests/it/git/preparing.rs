@@ -112,6 +112,23 @@ fn local_merges_that_are_not_pushed_count() {
     assert_eq!(world.prepare(&workspace).base, local);
 }
 
+/// What a task needs was merged here and is not pushed, and others have pushed something else.
+#[test]
+fn local_merges_count_although_others_have_pushed() {
+    let world = World::new();
+    let remote = world.add_remote();
+    let other = world.root().join("other");
+    world.git(world.root(), &["clone", "--quiet", remote.to_str().unwrap(), "other"]);
+    world.work(&other, "pushed.txt", "x");
+    world.git(&other, &["push", "--quiet", "origin", "main"]);
+    let local = world.work(&world.repo(), "local.txt", "x");
+    let mut workspace = world.workspace("t1");
+    workspace.remote = Some("origin".to_owned());
+    let prepared = world.prepare(&workspace);
+    assert_eq!(prepared.base, local);
+    assert!(said(&prepared.notes, "have diverged; the local one is used"), "{:?}", prepared.notes);
+}
+
 #[test]
 fn a_remote_that_cannot_be_reached_is_no_fault() {
     let world = World::new();

@@ -42,7 +42,8 @@ fn an_agent_that_stays_silent_has_stalled() {
     assert_eq!(world.file("r1.1", "work/turns"), "turn\nturn\n");
 }
 
-/// As after a suspended session or a debugger: the agent stops its keeper for longer than any limit.
+/// As after a suspended session or a debugger: the agent stops its keeper for longer than any
+/// limit.
 #[test]
 fn time_in_which_the_keeper_was_stopped_counts_for_no_limit() {
     let world = World::new();

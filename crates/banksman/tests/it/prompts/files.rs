@@ -133,8 +133,10 @@ fn a_template_that_cannot_be_used_starts_nobody() {
     let id = harness.add("paint it", &[]);
     let driver = Driver::of(harness.root(), Span(100));
     driver.turn();
-    let told = format!("{:?}", driver.notices());
-    assert!(told.contains("worker.md`: line 2: unknown value `{boddy}`"), "{told}");
+    let asked = harness.ok(&["decisions", "show", &id.to_string()]);
+    assert!(asked.contains("worker.md`: line 2: unknown value `{boddy}`"), "{asked}");
+    assert_eq!(driver.notices().len(), 1, "people are told once");
     assert_eq!(harness.starts(), Vec::<String>::new());
-    assert!(said(&harness.run(&["prompts", "render", &id.to_string()])).contains("line 2"));
+    let shown = said(&harness.run(&["prompts", "render", &id.to_string(), "--role", "worker"]));
+    assert!(shown.contains("line 2"), "{shown}");
 }

@@ -161,22 +161,7 @@ pub(super) fn marks(text: &str) -> impl Iterator<Item = RunId> + '_ {
 
 /// A receipt with nothing in it but the end.
 pub(super) fn plain(job: JobId, ended: EndCause, began: Instant, now: Instant) -> Receipt {
-    Receipt {
-        job: job.to_string(),
-        started_at: began,
-        ended_at: now,
-        ended,
-        exit: None,
-        reading: None,
-        answer: None,
-        objections: Vec::new(),
-        evidence: None,
-        merge: None,
-        opinion: None,
-        judging: None,
-        left_over: 0,
-        nudges: 0,
-    }
+    Receipt { ended_at: now, ..Receipt::new(&job.to_string(), began, ended) }
 }
 
 /// What an agent has done to its branch.

@@ -54,6 +54,7 @@ const HOMONYMS: &[Homonym] = &[
             "banksman/src/cli/workflow/status.rs",
         ],
     ),
+    ("a level of proof", &["verified"], &["core/src/failure.rs"]),
     (
         "what is counted in a message",
         &["error", "learnings", "problem", "spike", "step", "subtask", "subtasks"],

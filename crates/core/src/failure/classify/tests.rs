@@ -38,6 +38,7 @@ fn good() -> Receipt {
             text: "The login works.".to_owned(),
             ..StreamSummary::default()
         }),
+        stderr: String::new(),
         answer: None,
         objections: Vec::new(),
         evidence: Some(Evidence {
@@ -481,4 +482,29 @@ fn words_explain_an_end_that_nothing_else_explains() {
         reading(&mut receipt).text = text.to_owned();
         expect(&CHANGE, &receipt, outcome, Some(class));
     }
+}
+
+#[test]
+fn a_bad_end_is_explained_by_standard_error() {
+    const STDERR: &str = "Traceback:\nKeyError: 'ssn'";
+    let crashed = |code: i32, text: &str| {
+        with(|receipt| {
+            no_commits(receipt);
+            receipt.exit = exit(code);
+            receipt.stderr = STDERR.to_owned();
+            (reading(receipt).terminal, reading(receipt).text) = (None, text.to_owned());
+        })
+    };
+    let explained = |detail: &str| format!("{detail}\nStandard error ended with:\n{STDERR}");
+    let model = Some(FailureClass::Model);
+    let classification = expect(&CHANGE, &crashed(3, ""), Outcome::Crashed, model);
+    assert_eq!(classification.detail, explained("the agent exited with code 3"));
+    let other = expect(&CHANGE, &crashed(3, "I cannot"), Outcome::Crashed, model);
+    assert_eq!(other.detail, explained("the agent exited with code 3: I cannot"));
+    assert_eq!(other.signature, classification.signature, "the same failure");
+    let said = expect(&CHANGE, &crashed(3, STDERR), Outcome::Crashed, model);
+    assert_eq!(said.detail.matches("KeyError").count(), 1, "{}", said.detail);
+    // Warnings of an agent that ended well explain nothing.
+    let warned = with(|receipt| receipt.stderr = STDERR.to_owned());
+    assert_eq!(expect(&CHANGE, &warned, Outcome::Succeeded, None).detail, "The login works.");
 }
