@@ -20,7 +20,11 @@ const ASKS: [Outcome; 3] = [Outcome::NeedsPerson, Outcome::OverBudget, Outcome::
 /// panel asks a person.
 const REVIEW: &str = "its panel asks";
 
-const EXCEPTIONS: [(&str, &str, Outcome, &str); 3] = [
+/// A subtask that failed is a matter of its parent.
+const SUBTASK: &str = "its parent asks";
+
+const EXCEPTIONS: [(&str, &str, Outcome, &str); 4] = [
+    ("leaf", "in_progress", Outcome::Policy, SUBTASK),
     ("review", "reviewing", Outcome::NeedsPerson, REVIEW),
     ("review", "reviewing", Outcome::OverBudget, REVIEW),
     ("review", "reviewing", Outcome::Policy, REVIEW),

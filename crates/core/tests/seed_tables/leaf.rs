@@ -54,10 +54,12 @@ pub(super) fn table() -> Table {
     });
     let moves =
         moves.map(|(from, to, on, by, wants)| (*from, *to, *on, *by, without_planning(wants)));
-    let timed = whole.all(|rows| rows.timed).into_iter().filter(|row| stays(row.0) && stays(row.1));
+    let timed = whole.all(|rows| rows.timed).into_iter();
+    let timed = timed.filter(|row| stays(row.0) && stays(row.1) && row.0 != ASKED_BY_PARENT);
     let requires = whole.all(|rows| rows.requires).into_iter();
     let requires = requires.filter(|(state, _)| stays(state) && *state != whole.initial);
-    let does = whole.all(|rows| rows.does).into_iter().filter(|(state, ..)| stays(state));
+    let does = whole.all(|rows| rows.does).into_iter();
+    let does = does.filter(|(state, ..)| stays(state) && *state != ASKED_BY_PARENT);
     let counters = whole.all(|rows| rows.counters).into_iter();
     Table {
         name: "leaf",
@@ -84,6 +86,9 @@ pub(super) fn table() -> Table {
         ..whole
     }
 }
+
+/// A subtask that failed is a matter of its parent, which asks with a deadline of its own.
+const ASKED_BY_PARENT: &str = "failed";
 
 /// What a transition requires and changes, without the names that a subtask does not have.
 fn without_planning(wants: &str) -> Text {
