@@ -314,6 +314,16 @@ impl CheckResult {
     }
 }
 
+/// Where merged work is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedAs {
+    pub base: String,
+    /// The commit of the base that has it.
+    pub head: String,
+    /// Banksman pushes nothing there.
+    pub remote: Option<String>,
+}
+
 /// The result of merging a branch into its base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "merge", rename_all = "snake_case")]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::{Activity, State};
 use banksman_core::limits;
 use banksman_core::machine::NewTask;
 use clap::Args;
@@ -12,6 +14,7 @@ use super::output::sanitize;
 use super::{Context, Exit, Result, files};
 use crate::api::task::TransitionResponse;
 use crate::ops::tasks::{self, AddRequest};
+use crate::store::Stored;
 
 /// Add a task
 #[derive(Debug, Args)]
@@ -104,5 +107,26 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit> {
             )
         },
     )?;
+    if is_unproven(context, &view.stored) {
+        context.out.say(
+            "note: no checks are set, so others judge whether the work is done; set \
+             `verify.commands` in .banksman/config.toml, or give a task its own with \
+             --set verify='[\"COMMAND\"]'",
+        );
+    }
     Ok(context.out.next(&[&format!("show {}", task.id), &format!("why {}", task.id)]))
+}
+
+/// Whether an agent works on the task, and nothing is set that could prove its work. Of another
+/// project than that of this folder, the settings are not known here.
+fn is_unproven(context: &Context, stored: &Stored) -> bool {
+    let works =
+        |state: &State| state.does.as_ref().is_some_and(|does| does.activity == Activity::Agent);
+    let has_own = !stored.list(Field::Verify).is_empty();
+    let config = &context.config;
+    config.project.is_none()
+        && config.agents.verify.commands.is_empty()
+        && !has_own
+        && stored.lifecycle.purpose == Purpose::Task
+        && stored.lifecycle.states.iter().any(works)
 }

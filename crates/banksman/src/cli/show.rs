@@ -1,10 +1,10 @@
 //! `banksman show`: prints everything about one task.
 
-use banksman_core::failure::FailureClass;
+use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
-use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value;
+use banksman_core::lifecycle::{Outcome, StateKind};
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -12,8 +12,8 @@ use super::arguments::ActorArgs;
 use super::decisions::show::verdicts;
 use super::output::{self, cells, json_line, sanitize, sanitize_lines, section, table};
 use super::symbols::{
-    first_line, format_cost, format_span, format_tokens, local, progress, state_cell, style,
-    unproven,
+    first_line, format_cost, format_span, format_tokens, local, merged_as, progress, state_cell,
+    style, unproven,
 };
 use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
@@ -39,6 +39,8 @@ pub(super) struct ShowArgs {
 
 /// Printed in words above the other fields.
 const REVIEW_FIELDS: [Field; 2] = [Field::Verdicts, Field::Concerns];
+/// Shown as the proof of the work, and as the place where it was merged.
+const SAID_OTHERWISE: [Field; 3] = [Field::Verified, Field::Merged, Field::MergedAs];
 /// How many children are shown.
 const CHILDREN: usize = 20;
 
@@ -54,7 +56,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     }
     let mut text = heading(context, &detail);
     text.push_str(&verdicts(context.out.symbols, &on_record(&detail.stored)));
-    text.push_str(&facts(&detail, &task, progress, &allowed_transitions));
+    text.push_str(&facts(&detail, &task, progress, &past, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", sanitize_lines(detail.stored.task.body.trim_end())));
     }
@@ -87,6 +89,7 @@ fn facts(
     detail: &Detail,
     shown_task: &Task,
     children: Option<Progress>,
+    past: &[PastRun],
     allowed: &[String],
 ) -> String {
     let task = &detail.stored.task;
@@ -119,11 +122,17 @@ fn facts(
             format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
         );
     }
+    fact("proof", proof(past).to_owned());
+    let merged = detail.stored.merged_as();
+    fact("merged", merged.as_ref().map(merged_as).unwrap_or_default());
     // The verdicts are printed above, in words; a counter that has counted nothing says nothing.
     let is_silent = |name: &str, value: &Value| {
         let is_above = REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array();
         let counters = &detail.stored.lifecycle.counters;
-        is_above || value == 0 && counters.iter().any(|counter| counter.name == name)
+        let said = if merged.is_some() { SAID_OTHERWISE.as_slice() } else { &[Field::Verified] };
+        is_above
+            || said.iter().any(|field| field.name() == name)
+            || value == 0 && counters.iter().any(|counter| counter.name == name)
     };
     for (name, value) in shown_task.fields.iter().filter(|(name, value)| !is_silent(name, value)) {
         let text = value.as_str().map_or_else(|| json_line(value), str::to_owned);
@@ -161,6 +170,16 @@ fn child_table(context: &Context, mut children: Vec<Stored>) -> String {
 }
 
 /// The runs, oldest first, and how each ended.
+/// How well the newest work that succeeded is proven.
+fn proof(past: &[PastRun]) -> &'static str {
+    let succeeded = |run: &&PastRun| run.outcome == Some(Outcome::Succeeded);
+    match past.iter().rev().find(succeeded).and_then(|run| run.level) {
+        Some(ProofLevel::Verified) => "all checks passed on the commit of the last run",
+        Some(ProofLevel::Observed) => "there are commits; no checks were set",
+        Some(ProofLevel::Claimed) | None => "",
+    }
+}
+
 fn runs(task: TaskId, past: &[PastRun], now: Instant) -> String {
     let row = |run: &PastRun| {
         let outcome = match (&run.outcome, run.ended_at) {

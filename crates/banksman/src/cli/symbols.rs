@@ -5,12 +5,16 @@ use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
 use banksman_core::lifecycle::{State, StateKind};
+use banksman_core::receipt::MergedAs;
 use banksman_core::time::{Instant, Span};
 use jiff::tz::TimeZone;
 
 use super::output::{Cell, ToCell, sanitize};
 use crate::store::Stored;
 use crate::store::query::Progress;
+
+/// As long as git shows it.
+const SHORT_COMMIT: usize = 7;
 
 /// Which characters the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,18 @@ pub(super) fn unproven(stored: &Stored) -> String {
     let Some(name) = stored.overridden_by() else { return String::new() };
     let what = if stored.state().kind == StateKind::Done { "marked done" } else { "facts given" };
     format!(" ({what} by {}, without proof)", sanitize(&name))
+}
+
+/// Where merged work is, and what to type where others cannot see it yet.
+pub(super) fn merged_as(merged: &MergedAs) -> String {
+    let MergedAs { base, head, remote } = merged;
+    let base = sanitize(base);
+    let short: String = head.chars().take(SHORT_COMMIT).collect();
+    let pushed = remote.as_ref().map(|remote| {
+        let remote = sanitize(remote);
+        format!("; nothing was pushed: `git push {remote} {base}`")
+    });
+    format!("into `{base}` at {}{}", sanitize(&short), pushed.unwrap_or_default())
 }
 
 /// The symbol of a kind with and without UTF-8, and its style.

@@ -2,14 +2,15 @@
 
 use banksman_core::failure;
 use banksman_core::lifecycle::contract::Field;
-use banksman_core::lifecycle::expr::{Fields, Value};
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{ActivityReport, Broken, Event};
-use banksman_core::receipt::{EndCause, MergeReport, Receipt, Usage};
+use banksman_core::receipt::{EndCause, MergeReport, MergedAs, Receipt, Usage};
 use banksman_core::time::{Instant, Span};
 
 use super::children::child_counts;
 use super::event;
+use super::project::{Project, Settings};
 use super::pulls::PullRequests;
 use super::run_end::RunEnds;
 use super::turn::{Reconciler, Turn};
@@ -17,7 +18,7 @@ use super::{Engine, Result};
 use crate::exec::job::JobId;
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::store::notices::{NewNotice, NoticeKind};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Stored};
 
 /// Paths that a conflict names.
 const PATHS: usize = 10;
@@ -28,6 +29,7 @@ pub(super) struct Collect<'a> {
     store: &'a Store,
     site: &'a dyn Site,
     node: &'a str,
+    settings: Settings<'a>,
     runs: RunEnds<'a>,
     pulls: PullRequests<'a>,
 }
@@ -49,6 +51,7 @@ impl<'a> Collect<'a> {
             store: engine.store,
             site: engine.site,
             node: &engine.config.agents.node,
+            settings: engine.settings(),
             runs: RunEnds::new(engine),
             pulls: PullRequests::new(engine),
         }
@@ -126,10 +129,7 @@ impl<'a> Collect<'a> {
             let manual = activity == Some(Activity::Human);
             return Ok(if manual { "laid out" } else { "stale" }.to_owned());
         };
-        let mut fields = Fields::new();
-        if outcome == Outcome::Merged && stored.lifecycle.has_field(Field::Merged) {
-            fields.extend([stored.entry(Field::Merged, Value::from(true))]);
-        }
+        let mut fields = self.merged_fields(&stored, receipt)?;
         // For any other task this would count its reviews.
         if stored.is_workflow() {
             fields.extend(child_counts(self.store, &stored)?);
@@ -139,6 +139,23 @@ impl<'a> Collect<'a> {
         let report = ActivityReport { entered, outcome, detail, fields, tokens, cost_micros };
         event::apply(self.store, stored.task.id, Event::Reported(report), now)?;
         Ok(outcome.as_str().to_owned())
+    }
+}
+
+impl Collect<'_> {
+    /// What a merge says about the task.
+    fn merged_fields(&self, stored: &Stored, receipt: &Receipt) -> Result<Fields> {
+        let Some(MergeReport::Merged { head } | MergeReport::AlreadyIn { head }) = &receipt.merge
+        else {
+            return Ok(Fields::new());
+        };
+        let project = self.settings.find(&stored.task.project)?;
+        let merged_as = project.map(|Project { base, remote, .. }| {
+            value_of(&MergedAs { base, head: head.clone(), remote })
+        });
+        let facts = [(Field::Merged, Some(Value::from(true))), (Field::MergedAs, merged_as)];
+        let known = facts.into_iter().filter(|(field, _)| stored.lifecycle.has_field(*field));
+        Ok(known.filter_map(|(field, value)| Some(stored.entry(field, value?))).collect())
     }
 }
 

@@ -71,6 +71,15 @@ impl NextStep {
     }
 }
 
+/// Why nothing follows, and where the work is.
+fn ended(stored: &Stored) -> String {
+    let end = format!("nothing: {} is an end", stored.state().name);
+    let Some(merged) = stored.merged_as() else { return end };
+    let pushed = merged.remote.map(|remote| format!(", and nothing was pushed to `{remote}`"));
+    let pushed = pushed.unwrap_or_default();
+    format!("{end}; the work is in `{}`{pushed}", merged.base)
+}
+
 /// Limits that are settings and not in the store.
 #[derive(Debug, Clone, Default)]
 pub struct WhyLimits {
@@ -124,7 +133,7 @@ pub fn why(
     }
     let alone = NextStep::of_itself;
     let next = match &waits_for {
-        WaitsFor::Ended => alone(&format!("nothing: {} is an end", state.name)),
+        WaitsFor::Ended => alone(&ended(&detail.stored)),
         WaitsFor::Lease(_) => alone("its run ends, or its lease does"),
         WaitsFor::Needs(_) => alone("it becomes ready when what it waits for is done"),
         WaitsFor::Queue => {

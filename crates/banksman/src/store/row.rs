@@ -9,6 +9,7 @@ use banksman_core::lifecycle::contract::{
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State};
 use banksman_core::machine::{CounterValue, Lease, Overridden, Spent, Task};
+use banksman_core::receipt::MergedAs;
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
 
@@ -93,6 +94,11 @@ impl Stored {
     pub fn overridden_by(&self) -> Option<String> {
         let overridden = Overridden::of(&self.task, &self.lifecycle).ok().flatten();
         overridden.map(|overridden| overridden.by)
+    }
+
+    /// Where the work of the task was merged, if it was.
+    pub fn merged_as(&self) -> Option<MergedAs> {
+        self.data(Field::MergedAs).ok().flatten()
     }
 
     /// How often the program has counted; 0 if its lifecycle does not count that.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::check::{Checker, Overrides, is_word};
-use super::contract::Field;
+use super::contract::{Field, FieldSource};
 use super::expr::{Expr, Type, Value};
 use super::names::{ExprScope, reserved};
 use super::problem::{Problem, suggestion};
@@ -27,14 +27,16 @@ const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
 /// In `by`: every role.
 pub(super) const ANYONE: &str = "anyone";
 
-/// Fields of every lifecycle: where a task may work, what it must not touch, and what proves it.
-const STANDARD_FIELDS: [Field; 6] = [
+/// Fields of every lifecycle: where a task may work, what it must not touch, what proves it, and
+/// where the work is.
+const STANDARD_FIELDS: [Field; 7] = [
     Field::TargetArea,
     Field::Touches,
     Field::AllowedPaths,
     Field::DeniedPaths,
     Field::Verify,
     Field::Overridden,
+    Field::MergedAs,
 ];
 
 impl Checker<'_> {
@@ -175,7 +177,7 @@ impl Checker<'_> {
                 names.settings.contains_key(name) || names.counters.contains(&name.to_owned());
             if !taken {
                 // An agent must not loosen the checks on its own work.
-                let is_given = field != Field::Overridden;
+                let is_given = field.sources().contains(&FieldSource::Creator);
                 let roles = is_given.then_some(super::RoleId::HUMAN);
                 let by = FieldWriters::Roles(roles.into_iter().collect());
                 let standard = FieldDecl { kind, by, not_blank: false, whole: false, line: 0 };

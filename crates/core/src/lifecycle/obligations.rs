@@ -213,10 +213,14 @@ impl Proof<'_> {
             || self.lifecycle.is_fired(row)
     }
 
-    /// A field that nothing sets is useless, and so is every guard that reads it.
+    /// A field that nothing sets is useless, and so is every guard that reads it. The standard
+    /// fields, which stand in no line, are there for all.
     fn fields_can_be_set(&self, found: &mut Vec<Problem>) {
         let unset = |(name, field): &(&String, &FieldDecl)| {
-            !field.is_given() && !self.is_set_by_rows(name) && !self.is_written_by_program(name)
+            field.line > 0
+                && !field.is_given()
+                && !self.is_set_by_rows(name)
+                && !self.is_written_by_program(name)
         };
         for (name, field) in self.lifecycle.fields.iter().filter(unset) {
             let (message, help) = if field.by == FieldWriters::Computed {

@@ -171,6 +171,10 @@ impl LogFormat {
             for check in checks {
                 fact("check", &self.check(check));
             }
+            let is_change = |found: &Evidence| found.commits > 0 && found.criterion.is_none();
+            if checks.is_empty() && evidence.is_some_and(is_change) {
+                fact("check", "no checks were set");
+            }
             for note in evidence.map(|found| found.notes.as_slice()).unwrap_or_default() {
                 fact("note", &sanitize(note));
             }

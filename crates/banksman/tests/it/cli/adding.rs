@@ -94,13 +94,14 @@ fn a_project_has_one_name_and_a_name_one_project() {
 #[test]
 fn add_answers_with_the_task() {
     let sandbox = Sandbox::new();
-    assert_snapshot!(sandbox.run(&["add", "Fix the login"]), @"
+    assert_snapshot!(sandbox.run(&["add", "Fix the login"]), @r#"
     exit 0
     -- stdout
     ◌ t1  pending  Fix the login
     -- stderr
+    note: no checks are set, so others judge whether the work is done; set `verify.commands` in .banksman/config.toml, or give a task its own with --set verify='["COMMAND"]'
     next: banksman show t1 · banksman why t1
-    ");
+    "#);
     assert_snapshot!(sandbox.run(&["add", "-q", "Fix the logout"]), @"
     exit 0
     -- stdout
@@ -172,13 +173,14 @@ fn a_body_comes_from_standard_input() {
 fn the_same_key_adds_once() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["add", "Once", "--key", "k"]);
-    assert_snapshot!(sandbox.run(&["add", "Once", "--key", "k"]), @"
+    assert_snapshot!(sandbox.run(&["add", "Once", "--key", "k"]), @r#"
     exit 0
     -- stdout
     ◌ t1  pending  Once  (already added with this key)
     -- stderr
+    note: no checks are set, so others judge whether the work is done; set `verify.commands` in .banksman/config.toml, or give a task its own with --set verify='["COMMAND"]'
     next: banksman show t1 · banksman why t1
-    ");
+    "#);
     assert_snapshot!(sandbox.run(&["add", "Something else", "--key", "k"]), @"
     exit 1
     -- stderr
@@ -199,13 +201,13 @@ fn what_a_task_cannot_be_is_refused_all_at_once() {
       title: a task needs a title
       tags: `two words` is not a tag: one word of at most 64 bytes
       priority: goes from -1000 to 1000
-      colour: the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, overridden, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id
+      colour: the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, merged_as, note, objection, overridden, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id
     hint: set a field with `--set FIELD=VALUE`
     ");
     assert_snapshot!(sandbox.run(&[&args[..], &["--json"]].concat()), @r#"
     exit 1
     -- stdout
-    {"success":false,"errors":[{"field":"title","message":"a task needs a title"},{"field":"tags","message":"`two words` is not a tag: one word of at most 64 bytes"},{"field":"priority","message":"goes from -1000 to 1000"},{"field":"colour","message":"the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, note, objection, overridden, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"}],"allowedTransitions":[],"code":"BM-E010","hint":"set a field with `--set FIELD=VALUE`"}
+    {"success":false,"errors":[{"field":"title","message":"a task needs a title"},{"field":"tags","message":"`two words` is not a tag: one word of at most 64 bytes"},{"field":"priority","message":"goes from -1000 to 1000"},{"field":"colour","message":"the lifecycle autonomous has no such field; known here: allowed_paths, approval_type, asked, assignee, blocked_on, checkpoint, children_asked, children_done, children_given_up, children_in_review, children_open, children_problem, children_waiting, concerns, confirmation, decision_deadline, denied_paths, diagnostic, feedback, followup_depth, given_up, irreducible, left_out, merged, merged_as, note, objection, overridden, plan, plan_history, plan_version, pr_comments, pr_head, pr_url, problem, reason, retry_from, review_summary, split, subtasks, target_area, touches, unblock_condition, verdicts, verify, worker_id"}],"allowedTransitions":[],"code":"BM-E010","hint":"set a field with `--set FIELD=VALUE`"}
     "#);
     assert_snapshot!(sandbox.run(&["add", "Late", "--after", "t9"]), @"
     exit 1

@@ -67,6 +67,7 @@ fn a_lifecycle_is_shown_as_tables() {
     FIELD          HOLDS
     allowed_paths  a list
     denied_paths   a list
+    merged_as      any value
     overridden     any value
     reason         text
     target_area    text

@@ -33,6 +33,7 @@ fn a_log_is_rendered_with_its_end() {
 
     outcome succeeded
     work 1 commit, 1 file, +1 -0, head HEAD
+    check no checks were set
     took N s
     used 1234 tokens, $0.05
     answer the wall stands
@@ -47,6 +48,7 @@ fn a_log_is_rendered_with_its_end() {
 
     outcome succeeded
     work 1 commit, 1 file, +1 -0, head HEAD
+    check no checks were set
     took N s
     used 1234 tokens, $0.05
     answer the wall stands

@@ -101,6 +101,12 @@ fn whoever_says_merge_has_it_merged() {
     assert!(desk.harness.git(&["show", "main:work-t1"]).starts_with("r1.2"));
     desk.harness.git(&["merge-base", "--is-ancestor", tip.trim(), "main"]);
     assert_eq!((desk.field("merged"), merges(&desk, "t1")), (json!(true), 1));
+    let head = main(&desk);
+    let shown = desk.harness.ok(&["show", "t1"]);
+    assert!(shown.contains(&format!("into `main` at {}\n", &head[..7])), "{shown}");
+    assert!(shown.contains("there are commits; no checks were set"), "{shown}");
+    let why = desk.harness.ok(&["why", "t1"]);
+    assert!(why.contains("nothing: done is an end; the work is in `main`"), "{why}");
     let again = refusal(&desk, &["decisions", "merge", "t1"]);
     assert!(again.contains("settled"), "{again}");
     desk.until_quiet();

@@ -189,6 +189,7 @@ contract! {
         AllowedPaths = "allowed_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work may change.";
         DeniedPaths = "denied_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work must not change.";
         Overridden = "overridden", (DATA, &[FieldSource::Override]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
+        MergedAs = "merged_as", (DATA, &[FieldSource::Activity(Activity::Merge)]), ANY, &[], "The base branch and its commit that have the work.";
         Verify = "verify", (LIST, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
     }
 }
