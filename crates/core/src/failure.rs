@@ -70,7 +70,21 @@ impl FailureClass {
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     pub fn is_task_failure(self) -> bool {
-        !matches!(self, Self::Env | Self::Infra | Self::Quota | Self::Session | Self::Unusable)
+        match self {
+            Self::Env | Self::Infra | Self::Quota | Self::Session | Self::Unusable => false,
+            Self::Permission
+            | Self::Noop
+            | Self::Policy
+            | Self::Setup
+            | Self::Test
+            | Self::Flaky
+            | Self::ModelLoop
+            | Self::Model
+            | Self::Auth
+            | Self::Budget
+            | Self::Stall
+            | Self::NeedsPerson => true,
+        }
     }
 }
 

@@ -77,7 +77,15 @@ impl EndCause {
     pub fn failed_externally(&self) -> bool {
         match self {
             Self::NotPrepared { class, .. } => *class == PrepareFault::Environment,
-            other => matches!(other, Self::NotStarted { .. } | Self::LeaseLost | Self::KeeperLost),
+            Self::NotStarted { .. } | Self::LeaseLost | Self::KeeperLost => true,
+            Self::Completed
+            | Self::TimedOut
+            | Self::Stalled
+            | Self::OverBudget { .. }
+            | Self::Hopeless
+            | Self::NotAllowed { .. }
+            | Self::Loop { .. }
+            | Self::Stopped { .. } => false,
         }
     }
 }

@@ -146,9 +146,12 @@ pub(super) fn is_left_to_children(lifecycle: &Lifecycle, task: &Task) -> bool {
 /// Whether the state does nothing for the task, because its `when` does not hold. A state that
 /// waits for people does so whether it asks them or not.
 pub(super) fn is_silent(lifecycle: &Lifecycle, task: &Task) -> bool {
-    use StateKind::{Queued, Reviewing, Waiting, Working};
-    let kind = lifecycle.state(task.state).kind;
-    matches!(kind, Queued | Working | Reviewing | Waiting) && !task.is_active(lifecycle)
+    use StateKind::*;
+    let may_be = match lifecycle.state(task.state).kind {
+        Queued | Working | Reviewing | Waiting => true,
+        Blocked | Parked | Done | Failed | Cancelled => false,
+    };
+    may_be && !task.is_active(lifecycle)
 }
 
 /// The start of an update that keeps the state and is recorded in the history.

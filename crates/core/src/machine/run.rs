@@ -27,8 +27,14 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     };
     // A counter at its limit may divert a claim to a state without work, which gives no lease.
     let kind = lifecycle.state(step.task.state).kind;
-    if !matches!(kind, StateKind::Queued | StateKind::Working | StateKind::Reviewing) {
-        return Ok(step);
+    match kind {
+        StateKind::Queued | StateKind::Working | StateKind::Reviewing => {}
+        StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Done
+        | StateKind::Failed
+        | StateKind::Cancelled => return Ok(step),
     }
     let worker = claim.actor.to_string();
     step.task.epoch = task.epoch + 1;
