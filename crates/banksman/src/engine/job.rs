@@ -20,6 +20,7 @@ use super::project::Settings;
 use super::prompt::RenderedPrompt;
 use super::run_start::ClaimedRun;
 use super::steps::may_be_laid_out;
+use super::submission::Submission;
 use super::turn::with_causes;
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
@@ -30,7 +31,7 @@ use crate::exec::job::{
 };
 use crate::exec::site::{JobStatus, Site, SiteError};
 use crate::exec::worktree::names;
-use crate::prompts::{PromptError, Prompts, for_role};
+use crate::prompts::{BuiltInTemplate, PromptError, Prompts, built_in, for_role};
 use crate::store::{PastRun, Store, StoreError, Stored};
 
 /// Earlier runs whose failures the prompt of the next one lists.
@@ -195,9 +196,11 @@ impl<'a> JobSpecs<'a> {
             past.iter().filter(|past| past.epoch < stored.task.epoch).collect();
         let resumed =
             worker.and_then(|worker| resumable(&earlier, worker, &self.config.agents.node));
+        let template = template_of(stored, role);
         let brief = prompt::Brief {
             task: &with_body.task,
             role,
+            template,
             fields: &stored.task.fields,
             past: &earlier,
             resumes: resumed.is_some(),
@@ -213,7 +216,7 @@ impl<'a> JobSpecs<'a> {
             prompt,
             allowed,
             waited_for_permission: waited_for_permission(&earlier),
-            schema: assignment::schema(assignment).or_else(|| of_role(assignment, role)),
+            schema: assignment::schema(assignment).or_else(|| of_template(assignment, template)),
             session: resumed.and_then(|past| past.session.clone()),
             before: before(&earlier, resumed),
             body: with_body.task.body,
@@ -394,10 +397,17 @@ fn wall(assignment: &Assignment, agents: &Agents) -> i64 {
     own.unwrap_or(agents.limits.run).0
 }
 
-/// The schema of the answer that the template of a role asks for.
-fn of_role(assignment: &Assignment, role: &str) -> Option<Value> {
+/// What an agent gets for a task by itself: by what it has to hand in, otherwise by its role.
+fn template_of(stored: &Stored, role: &str) -> &'static BuiltInTemplate {
+    let spike = is_spike(stored).then(|| built_in("spike")).flatten();
+    let submission = || Submission::of(stored).and_then(Submission::template);
+    spike.or_else(submission).unwrap_or_else(|| for_role(role))
+}
+
+/// The schema of the answer that a template asks for.
+fn of_template(assignment: &Assignment, template: &BuiltInTemplate) -> Option<Value> {
     match assignment {
-        Assignment::Plain => for_role(role).schema.map(|schema| schema.value()),
+        Assignment::Plain => template.schema.map(|schema| schema.value()),
         Assignment::Step(_) | Assignment::Review(_) | Assignment::Plan(_) => None,
     }
 }

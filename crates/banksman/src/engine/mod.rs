@@ -29,6 +29,7 @@ mod run_end;
 mod run_start;
 mod signals;
 mod steps;
+mod submission;
 mod sweep;
 mod timers;
 mod turn;

@@ -23,6 +23,7 @@ use super::event::ask;
 use super::panel::prompts::advice;
 use super::prompt::ADVICE_BYTES;
 use super::relay::{EffectHandler, EffectResult, Handled};
+use super::submission::work_plan;
 use super::turn::Turn;
 use super::{Engine, Result, definition_for};
 use crate::prompts::built_in;
@@ -272,7 +273,7 @@ fn update_planned_parent(store: &Store, parent: &Stored, now: Instant) -> Result
 
 /// The context for the agent of a subtask or a step: the parent, and the tasks before it.
 pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
-    let mut words = String::new();
+    let mut words = work_plan(stored);
     let is_planned = stored.text(Field::Subtask).is_some();
     if !is_planned && stored.text(Field::Step).is_none() {
         return Ok(words);

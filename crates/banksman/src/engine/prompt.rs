@@ -19,7 +19,7 @@ use super::assignment::{StepContext, retry_context};
 use super::panel::prompts::advice;
 use super::planning::Planning;
 use crate::exec::job::Verification;
-use crate::prompts::{PromptError, Prompts, built_in, for_role};
+use crate::prompts::{BuiltInTemplate, PromptError, Prompts, built_in};
 use crate::store::PastRun;
 
 /// The detail of one earlier failure, in bytes.
@@ -29,7 +29,8 @@ const FAILURES_BYTES: usize = 6_000;
 /// The advice of a panel that let the work pass, in bytes.
 pub(super) const ADVICE_BYTES: usize = 6_000;
 /// Fields with what reviewers and people wrote about the work.
-const COMMENTS: [Field; 4] = [Field::Note, Field::Feedback, Field::PrComments, Field::Error];
+const COMMENTS: [Field; 5] =
+    [Field::Note, Field::Clarification, Field::Feedback, Field::PrComments, Field::Error];
 /// Where an agent finds all of its own task.
 const TASK_TOOL: &str = "the tool `task` gives all of it";
 
@@ -37,6 +38,8 @@ const TASK_TOOL: &str = "the tool `task` gives all of it";
 pub(super) struct Brief<'a> {
     pub(super) task: &'a Task,
     pub(super) role: &'a str,
+    /// What an agent gets that begins.
+    pub(super) template: &'static BuiltInTemplate,
     pub(super) fields: &'a Fields,
     /// Earlier runs, the oldest first.
     pub(super) past: &'a [&'a PastRun],
@@ -79,7 +82,7 @@ pub(super) fn for_run(
     let task = brief.task;
     let failures = failures(brief.past);
     let goes_on = brief.resumes && !failures.is_empty();
-    let template = if goes_on { "again" } else { for_role(brief.role).name };
+    let template = if goes_on { "again" } else { brief.template.name };
     // An agent that resumes its session knows its task.
     let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), item_body(task)) };
     let mut parts = vec![
@@ -343,6 +346,7 @@ mod tests {
     use banksman_core::time::Instant;
 
     use super::*;
+    use crate::prompts::for_role;
 
     fn task(body: &str) -> Task {
         let lifecycle = builtin::get("autonomous", &Default::default()).unwrap().unwrap();
@@ -380,6 +384,7 @@ mod tests {
         let brief = Brief {
             task,
             role: "worker",
+            template: for_role("worker"),
             fields,
             past: &past,
             resumes: detail.is_some(),

@@ -22,6 +22,7 @@ use super::panel::reviews::summary_line;
 use super::planning::{is_planning, is_spike, planned};
 use super::policy::escalate_loops;
 use super::project::Settings;
+use super::submission::Submission;
 use super::turn::Turn;
 use super::{Engine, EngineConfig, Result, workers};
 use crate::exec::job::JobId;
@@ -73,7 +74,9 @@ impl<'a> RunEnds<'a> {
         let past = self.store.past_runs(run.task, LOOK_BACK)?;
         let asked = RunExpectation {
             expects: expects(&stored),
-            schema_given: stored.lifecycle.has_field(Field::Answer) || is_planning(&stored),
+            schema_given: stored.lifecycle.has_field(Field::Answer)
+                || is_planning(&stored)
+                || Submission::of(&stored).is_some(),
         };
         let classification = failure::classify(receipt, &asked);
         let ended = (&stored, receipt);
@@ -138,6 +141,12 @@ impl<'a> RunEnds<'a> {
         // An answer by a schema has no text for people; the log has the answer as it came.
         let verdict = answer.filter(|_| stored.is_review()).and_then(summary_line);
         let in_words = planned.as_ref().map(|one| one.line.clone()).or(verdict);
+        let submission = answer.and_then(|answer| Some((Submission::of(stored)?, answer)));
+        if let Some((submission, answer)) = submission {
+            let work = self.delivered(stored, receipt, classification)?;
+            let work = work.as_ref().map(|(at, commit)| (at.as_str(), commit.as_str()));
+            fields.extend(submission.fields(stored, answer, work));
+        }
         let (changed, body) = planned.map(|one| (one.fields, one.body)).unzip();
         fields.extend(changed.unwrap_or_default());
         let reading = receipt.reading.as_ref();
@@ -189,6 +198,7 @@ impl<'a> RunEnds<'a> {
             (Field::Verified, Some((classification.level == ProofLevel::Verified).into())),
             (Field::Answer, receipt.answer.clone()),
             (Field::Findings, findings(stored, receipt)),
+            (Field::Looped, Some((classification.class == Some(FailureClass::ModelLoop)).into())),
             (Field::QuotaResetsAt, resets_at.map(|at| value_of(&at))),
             (Field::SessionId, reading.and_then(|it| it.session.clone()).map(Value::from)),
         ];

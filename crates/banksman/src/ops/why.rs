@@ -358,6 +358,8 @@ fn remedy_of(reason: &Ineligible) -> Option<Suggestion> {
             Some(Suggestion::ResumeAccount(account.clone()))
         }
         Ineligible::OverBudget { scope: BudgetScope::Day | BudgetScope::Task(_), .. }
+        | Ineligible::NoActivity
+        | Ineligible::NotAssigned { .. }
         | Ineligible::NoWorker { .. }
         | Ineligible::NotHere { .. }
         | Ineligible::AccountFull { .. }

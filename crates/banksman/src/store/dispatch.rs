@@ -8,7 +8,9 @@ use std::ops::ControlFlow;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Trigger;
-use banksman_core::lifecycle::{Lifecycle, RoleId, StateId, StateKind, Transition};
+use banksman_core::lifecycle::{
+    Lifecycle, RoleId, StateId, StateKind, Transition, TransitionTarget,
+};
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
     AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
@@ -84,6 +86,8 @@ struct Considered<'a> {
     stored: &'a Stored,
     /// The roles that may take it, in the order of the lifecycle.
     roles: Vec<String>,
+    /// The only workers that may take it, if it is assigned.
+    assignees: Vec<String>,
     areas: Vec<Area>,
     spent: Used,
     budget: Budget,
@@ -98,6 +102,7 @@ impl Considered<'_> {
             batch: task.batch.as_deref(),
             tags: &task.tags,
             roles: &self.roles,
+            assignees: &self.assignees,
             areas: &self.areas,
             spent: self.spent,
             budget: self.budget,
@@ -184,9 +189,15 @@ impl<'a> Selection<'a, '_> {
         let spent = task_used(self.tx, &stored.task, &budget)?;
         let budget = task_budget(self.tx, stored, budget, &spent)?;
         load_batch(self.tx, &mut self.load, stored.task.batch.as_deref())?;
-        let roles = worker_roles(&stored.lifecycle, stored.task.state);
+        let assignees = stored.task.assignees(&stored.lifecycle);
+        let mut roles = worker_roles(&stored.lifecycle, stored.task.state);
+        if !assignees.is_empty() && !roles.is_empty() {
+            // An assignee works in a role of its own.
+            let own = stored.lifecycle.agent_roles().map(str::to_owned);
+            roles.extend(own.filter(|role| !roles.contains(role)).collect::<Vec<_>>());
+        }
         let areas = areas_of(&stored.task);
-        Ok(Considered { stored, roles, areas, spent, budget })
+        Ok(Considered { stored, roles, assignees, areas, spent, budget })
     }
 
     fn choose(&self, considered: &Considered<'_>) -> Result<&'a Worker, Vec<Ineligible>> {
@@ -260,7 +271,9 @@ fn applies_to_all(reason: &Ineligible) -> bool {
         | Ineligible::OverBudget { scope: BudgetScope::Day, .. }
         | Ineligible::Full { .. }
         | Ineligible::NodeFull { .. } => true,
-        Ineligible::NoWorker { .. }
+        Ineligible::NoActivity
+        | Ineligible::NotAssigned { .. }
+        | Ineligible::NoWorker { .. }
         | Ineligible::OverBudget { scope: BudgetScope::Task(_) | BudgetScope::Batch(_), .. }
         | Ineligible::BatchPaused { .. }
         | Ineligible::NotHere { .. }
@@ -377,8 +390,9 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Vec<Wor
     Ok(all)
 }
 
-/// The roles that may take a task in a state: those of the claims out of a queue, else the role of
-/// the state.
+/// The roles in which agents of this program may take a task in a state: those of the claims out of
+/// a queue that lead to an activity, else the role of the state's activity. What names no activity
+/// is left to workers outside of this program.
 pub fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
     let state = lifecycle.state(id);
     match state.kind {
@@ -387,7 +401,11 @@ pub fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
         }
         StateKind::Queued => {
             let mut roles: Vec<String> = Vec::new();
-            for name in claim_roles(lifecycle, lifecycle.exits(id)) {
+            let leads_on = |row: &&Transition| match row.to {
+                TransitionTarget::State(to) => lifecycle.state(to).does.is_some(),
+                TransitionTarget::Prior => false,
+            };
+            for name in claim_roles(lifecycle, lifecycle.exits(id).filter(leads_on)) {
                 if !roles.iter().any(|known| known == name) {
                     roles.push(name.to_owned());
                 }

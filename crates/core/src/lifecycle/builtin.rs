@@ -26,7 +26,7 @@ pub const FRAGMENTS: [(&str, &str); 2] =
 pub const SOURCES: [(&str, &str); 9] = [
     ("autonomous", including!("delivery", "builtin/autonomous.yaml")),
     ("leaf", including!("delivery", "builtin/leaf.yaml")),
-    ("mission", include_str!("builtin/mission.yaml")),
+    ("mission", including!("merging", "builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),
     ("review", include_str!("builtin/review.yaml")),

@@ -541,6 +541,12 @@ impl Lifecycle {
         &self.roles[usize::from(id.0)]
     }
 
+    /// The roles of agents, in the order of the source.
+    pub fn agent_roles(&self) -> impl Iterator<Item = &str> {
+        let own = self.roles.iter().zip(0_u16..).map(|(name, id)| (name, RoleId(id)));
+        own.filter(|(_, id)| ![RoleId::HUMAN, RoleId::SYSTEM].contains(id)).map(|(name, _)| &**name)
+    }
+
     /// Whether one of its states has this activity.
     pub fn does(&self, activity: Activity) -> bool {
         self.states.iter().any(|state| state.activity() == Some(activity))

@@ -23,6 +23,7 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     let mut step = if at.state().kind == StateKind::Queued {
         by_row(at, claim, role)?
     } else {
+        is_for(at, claim)?;
         in_place(task, now)
     };
     // A counter at its limit may divert a claim to a state without work, which gives no lease.
@@ -43,6 +44,17 @@ pub(super) fn claim(at: Moment<'_>, claim: &Claim) -> Result<TaskUpdate, Rejecte
     step.task.spent.runs = task.spent.runs.saturating_add(1);
     step.record = Some(at.record(&step.task, Trigger::Claim.name(), &claim.actor));
     Ok(step)
+}
+
+/// Work that is assigned goes to its assignees only.
+fn is_for(Moment { lifecycle, task, .. }: Moment<'_>, claim: &Claim) -> Result<(), Rejected> {
+    let assignees = task.assignees(lifecycle);
+    let is_named = |name: &String| assignees.contains(name);
+    if assignees.is_empty() || claim.actor.name.as_ref().is_some_and(is_named) {
+        return Ok(());
+    }
+    let message = format!("{} is assigned to {}", task.id, assignees.join(", "));
+    Err(Rejected::one(RejectReason::Forbidden, "actor", message))
 }
 
 fn by_row(at: Moment<'_>, claim: &Claim, role: RoleId) -> Result<TaskUpdate, Rejected> {

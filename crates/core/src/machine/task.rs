@@ -182,6 +182,15 @@ impl Task {
         }
     }
 
+    /// The names of the only workers that may take it once it has left the queue; empty if it is
+    /// assigned to nobody.
+    pub fn assignees(&self, lifecycle: &Lifecycle) -> Vec<String> {
+        let names =
+            self.fields.get(Field::AssigneeIds.name_in(lifecycle)).and_then(Value::as_array);
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        names.filter(|name| !name.trim().is_empty()).map(str::to_owned).collect()
+    }
+
     /// The task's place in the queue (lowest first), or `None` while it must not be claimed. Tasks
     /// that are not ready have no place, so that a claim never has to skip them.
     pub fn rank(&self, lifecycle: &Lifecycle) -> Option<i64> {

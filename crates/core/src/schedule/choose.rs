@@ -131,7 +131,12 @@ struct QueueHead<'a> {
 
 impl QueueHead<'_> {
     fn plays_a_role(&self, worker: &Worker) -> bool {
-        self.candidate.roles.iter().any(|role| worker.plays(role))
+        self.is_assigned(worker) && self.candidate.roles.iter().any(|role| worker.plays(role))
+    }
+
+    fn is_assigned(&self, worker: &Worker) -> bool {
+        let assignees = self.candidate.assignees;
+        assignees.is_empty() || assignees.contains(&worker.name)
     }
 
     /// Whether a worker can do the task, whether or not it has room.
@@ -152,7 +157,14 @@ impl QueueHead<'_> {
         (!workers.is_empty()).then_some(Ineligible::NotHere { node, workers })
     }
 
-    fn no_worker<'w>(&self, workers: impl Iterator<Item = &'w Worker>) -> Ineligible {
+    fn no_worker<'w>(&self, workers: impl Iterator<Item = &'w Worker> + Clone) -> Ineligible {
+        if self.candidate.roles.is_empty() {
+            return Ineligible::NoActivity;
+        }
+        let assignees = self.candidate.assignees;
+        if !assignees.is_empty() && !workers.clone().any(|worker| self.is_assigned(worker)) {
+            return Ineligible::NotAssigned { assignees: assignees.to_vec() };
+        }
         let players = workers.filter(|worker| self.plays_a_role(worker));
         let nearest =
             players.min_by_key(|worker| (lacks(worker, &self.needs).count(), preference(worker)));

@@ -11,6 +11,10 @@ use crate::time::Instant;
 /// at some time, what ends when a run does. [`super::choose`] returns reasons in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ineligible {
+    /// No agent of this program works in the state that follows; an outside worker may take it.
+    NoActivity,
+    /// It is assigned to workers that no live node has.
+    NotAssigned { assignees: Vec<String> },
     /// No worker of any live node plays one of its roles and has all required capabilities. `needs`
     /// are those that the closest worker lacks, or all of them if no worker plays the role.
     NoWorker { role: String, needs: Vec<String> },
@@ -56,6 +60,8 @@ impl Ineligible {
     /// A stable identifier for scripts.
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::NoActivity => "no_activity",
+            Self::NotAssigned { .. } => "not_assigned",
             Self::NoWorker { .. } => "no_worker",
             Self::Paused => "paused",
             Self::BatchPaused { .. } => "batch_paused",
@@ -76,6 +82,13 @@ impl Ineligible {
     /// The reason in a short sentence.
     pub fn detail(&self) -> String {
         match self {
+            Self::NoActivity => {
+                "the state after it names no activity, so only an outside worker takes it"
+                    .to_owned()
+            }
+            Self::NotAssigned { assignees } => {
+                format!("it is assigned to {}, whom no live node has", assignees.join(", "))
+            }
             Self::NoWorker { role, needs } if needs.is_empty() => {
                 format!("no worker plays the role {role}")
             }
@@ -121,6 +134,8 @@ impl Ineligible {
         match self {
             // The day ends by itself.
             Self::OverBudget { scope: BudgetScope::Day, .. } => None,
+            Self::NoActivity => Some("a worker".to_owned()),
+            Self::NotAssigned { assignees } => Some(assignees.join(", ")),
             Self::NoWorker { .. }
             | Self::Paused
             | Self::BatchPaused { .. }
@@ -143,6 +158,10 @@ impl Ineligible {
     /// What would change it, in a short sentence with the setting to change.
     pub fn remedy(&self) -> String {
         match self {
+            Self::NoActivity => "an outside worker claims it, or a person moves it".to_owned(),
+            Self::NotAssigned { .. } => {
+                "an assignee moves it on, or a person assigns it to somebody else".to_owned()
+            }
             Self::NoWorker { role, needs } => {
                 let which = if needs.is_empty() {
                     String::new()
@@ -202,7 +221,8 @@ impl Ineligible {
             Self::AreaTaken { .. } | Self::AreaReserved { .. } | Self::NotHere { .. } => true,
             Self::AccountFull { .. } | Self::WorkerBusy { .. } | Self::Full { .. } => true,
             Self::NodeFull { .. } | Self::BatchFull { .. } => true,
-            Self::NoWorker { .. } | Self::Paused | Self::BatchPaused { .. } => false,
+            Self::NoActivity | Self::NotAssigned { .. } | Self::NoWorker { .. } => false,
+            Self::Paused | Self::BatchPaused { .. } => false,
             Self::OverBudget { .. } | Self::AccountPaused { .. } => false,
             Self::AccountProbing { .. } => false,
         }

@@ -76,8 +76,10 @@ pub struct Candidate<'a> {
     pub batch: Option<&'a str>,
     /// A plain tag is required only if some worker has it as a capability, `needs:WORD` always.
     pub tags: &'a [String],
-    /// The roles that may take it.
+    /// The roles that may take it; none if no agent of this program works on it.
     pub roles: &'a [String],
+    /// The names of the only workers that may take it; empty means anybody.
+    pub assignees: &'a [String],
     pub areas: &'a [Area],
     /// What all its runs have used.
     pub spent: Used,

@@ -80,7 +80,9 @@ fn claim(world: &mut World) -> Result<(), Violation> {
         | StateKind::Failed
         | StateKind::Cancelled => "system",
     };
-    let actor = Actor { role: role.to_owned(), name: Some("cat".to_owned()) };
+    let assignee = world.task.assignees(&world.lifecycle).into_iter().next();
+    let name = assignee.unwrap_or_else(|| "cat".to_owned());
+    let actor = Actor { role: role.to_owned(), name: Some(name) };
     let reply =
         world.feed(&Event::Claimed(Claim { actor, expires_at: world.now.plus(Span(60_000)) }))?;
     reply.map(|_| ()).map_err(|rejected| {

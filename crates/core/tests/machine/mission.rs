@@ -145,11 +145,15 @@ fn a_role_is_offered_what_it_may_do() {
         (in_progress(), "intern:ada", vec!["REVIEW"]),
         (in_progress(), "specialist:ada", vec!["BLOCKED", "NEEDS_APPROVAL", "REVIEW"]),
         (in_progress(), "specialist:eve", vec![]),
-        (in_progress(), "system", vec!["NEEDS_APPROVAL"]),
+        (in_progress(), "system", vec!["BLOCKED", "IN_PROGRESS", "NEEDS_APPROVAL", "REVIEW"]),
         (in_review(), "intern:rob", vec![]),
         (in_review(), "specialist:rob", vec!["IN_PROGRESS"]),
         (in_review(), "lead:lea", vec![]),
-        (in_review(), "human:kim", but(&["INBOX", "ASSIGNED", "REVIEW"])),
+        (
+            in_review(),
+            "human:kim",
+            but(&["INBOX", "ASSIGNED", "REVIEW"]).into_iter().chain(["merging"]).collect(),
+        ),
         (in_review(), "lead:ada", vec![]),
     ];
     for (world, who, offered) in table {
@@ -286,7 +290,11 @@ fn the_third_review_cycle_blocks_and_only_a_person_unblocks() {
     }
     world.goes("human:kim", "to IN_PROGRESS", json!({ "feedback": "still not" }), "BLOCKED");
     assert_eq!(world.field("blockReason"), "the review went round too often");
-    assert_eq!(world.field("loopSummary"), "Sent back 3 times, last by kim: still not");
+    assert_eq!(
+        world.field("loopSummary"),
+        "1. rob: not yet; 2. rob: not yet; 3. kim: still not; ",
+        "every cycle is in it"
+    );
 
     for who in ["intern:ada", "specialist:ada", "lead:lea", "system"] {
         let rejected = world.refused(who, "to IN_PROGRESS", json!({}));
@@ -303,7 +311,11 @@ fn the_third_review_cycle_blocks_and_only_a_person_unblocks() {
     world.goes("human:kim", "to IN_PROGRESS", json!({ "feedback": "no" }), "BLOCKED");
     assert_eq!(world.count("reviewCycles"), 3);
 
-    world.goes("human:kim", "to IN_PROGRESS", json!({}), "IN_PROGRESS");
+    let rejected = world.refused("human:kim", "to IN_PROGRESS", json!({}));
+    assert_eq!(complaints(&rejected), ["clarification: Say what has to be done differently"]);
+    let clear = json!({ "clarification": "only the parser" });
+    world.goes("human:kim", "on unblock", clear, "IN_PROGRESS");
+    assert_eq!(world.field("clarification"), "only the parser", "the next run reads it");
     assert_eq!((world.count("reviewCycles"), world.field("blockReason")), (0, &Value::Null));
     world.goes("specialist:ada", "to REVIEW", submission(), "REVIEW");
     world.goes("specialist:rob", "to IN_PROGRESS", json!({ "feedback": "again" }), "IN_PROGRESS");

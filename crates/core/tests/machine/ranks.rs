@@ -68,6 +68,9 @@ fn may(role: &str, from: &str, to: &str, lead_may_close: bool) -> bool {
     if matches!(role, "human" | "lead") {
         fields["assigneeIds"] = json!(["ada"]);
     }
+    if role == "human" {
+        fields["clarification"] = json!("use the other service");
+    }
     let mut world = in_state(from, lead_may_close);
     world.ask(&who, &format!("to {to}"), fields).is_ok()
 }
@@ -94,9 +97,17 @@ fn seed(role: &str, lead_may_close: bool) -> BTreeSet<(&'static str, &'static st
             intern.into_iter().chain(specialist).chain(closes).collect()
         }
         "system" => {
-            // Its way to BLOCKED is pending.
+            // It leads on at the end of a run. Its other ways to BLOCKED are pending.
             let open = STATES[..6].iter().filter(|from| **from != "NEEDS_APPROVAL");
-            open.map(|from| (*from, "NEEDS_APPROVAL")).collect()
+            let asks = open.map(|from| (*from, "NEEDS_APPROVAL"));
+            let runs = [
+                ("ASSIGNED", "IN_PROGRESS"),
+                ("ASSIGNED", "BLOCKED"),
+                ("IN_PROGRESS", "IN_PROGRESS"),
+                ("IN_PROGRESS", "REVIEW"),
+                ("IN_PROGRESS", "BLOCKED"),
+            ];
+            asks.chain(runs).collect()
         }
         "human" => {
             let cells = STATES.iter().zip(matrix).flat_map(|(from, row)| {

@@ -124,7 +124,7 @@ fn load() -> impl Strategy<Value = Load> {
 
 fn questions() -> impl Strategy<Value = Question> {
     let tags = vec(word(&["code", "docs", "ci", "label", "needs:art", "needs:gpu"]), 0..3);
-    let roles = vec(word(&["worker", "reviewer", "human"]), 0..3);
+    let roles = vec(word(&["worker", "reviewer", "human"]), 1..3);
     let batch = proptest::option::of(word(&["night", "day"]));
     let task = (tags, roles, batch, some_areas(), budget());
     (task, load(), workers(), workers()).prop_map(
@@ -132,6 +132,7 @@ fn questions() -> impl Strategy<Value = Question> {
             batch,
             tags,
             roles,
+            assignees: Vec::new(),
             areas,
             spent,
             budget,

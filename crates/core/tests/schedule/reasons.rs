@@ -57,6 +57,12 @@ fn table() -> Vec<Row> {
 
 fn of_people() -> Vec<Row> {
     vec![
+        (Ineligible::NoActivity, |question| question.roles.clear(), |_| {}),
+        (
+            Ineligible::NotAssigned { assignees: texts(&["zoe"]) },
+            |question| question.assignees = texts(&["zoe"]),
+            |question| question.assignees = texts(&["zoe", "ann"]),
+        ),
         (
             Ineligible::NoWorker { role: "worker".to_owned(), needs: texts(&["gpu"]) },
             |question| question.tags = texts(&["code", "needs:gpu"]),
@@ -289,6 +295,8 @@ fn the_table_has_every_reason() {
     assert_eq!(
         kinds,
         [
+            "no_activity",
+            "not_assigned",
             "no_worker",
             "paused",
             "batch_paused",
@@ -332,7 +340,12 @@ fn any_two_reasons_are_both_told_in_order() {
                     .iter()
                     .any(|kind| kinds[1].starts_with(kind));
             // A pause and the probe after it exclude each other.
-            if without_worker || kinds == ["account_paused", "account_probing"] {
+            // They exclude each other: who could take it is asked only if somebody may.
+            let nobody = ["no_activity", "not_assigned"].contains(&kinds[0])
+                && ["not_assigned", "no_worker", "not_here", "account_", "worker_"]
+                    .iter()
+                    .any(|kind| kinds[1].starts_with(kind));
+            if nobody || without_worker || kinds == ["account_paused", "account_probing"] {
                 continue;
             }
             let found = both(one, other).outcome().expect_err("both stand against it");

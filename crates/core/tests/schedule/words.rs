@@ -20,6 +20,8 @@ fn every_reason() -> Vec<Ineligible> {
     let used = Used { runs: 3, tokens: 1_200, cost_micros: 2_512_345, time: Span(7_261_408) };
     let web = || Area(text("path:apps/web"));
     let mut list = vec![
+        Ineligible::NoActivity,
+        Ineligible::NotAssigned { assignees: vec![text("ann"), text("bob")] },
         Ineligible::NoWorker { role: text("reviewer"), needs: Vec::new() },
         Ineligible::NoWorker { role: text("worker"), needs: vec![text("gpu"), text("ci")] },
         Ineligible::Paused,

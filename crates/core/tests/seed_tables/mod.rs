@@ -482,12 +482,19 @@ fn every_outcome_of_an_agent_moves_the_task_on() {
             let again = |outcome: &Outcome| does.route(*outcome) == Some(&Route::Again(None));
             let outcomes = Activity::Agent.outcomes().iter().copied().chain([Outcome::Exhausted]);
             for outcome in outcomes.filter(|outcome| !again(outcome)) {
-                let fields = state
-                    .requires
-                    .iter()
-                    .map(|requirement| (requirement.field.clone(), json!("given")));
-                let mut play =
-                    Play::imported(name, StateId(number), Value::Object(fields.collect()));
+                let given = |field: &String| match field.as_str() {
+                    "assigneeIds" => json!(["al"]),
+                    "workPlan" => json!({ "bullets": ["look", "change", "test"] }),
+                    _ => json!("given"),
+                };
+                let required = state.requires.iter().map(|requirement| &requirement.field);
+                let fields = required.map(|field| (field.clone(), given(field)));
+                let mut fields: serde_json::Map<String, Value> = fields.collect();
+                // The agent of a state may be there for some tasks only.
+                if lifecycle.fields.contains_key("automatic") {
+                    fields.insert("automatic".to_owned(), json!(true));
+                }
+                let mut play = Play::imported(name, StateId(number), Value::Object(fields));
                 play.claim(&format!("{}:al", lifecycle.roles[2])).expect("an agent is wanted here");
                 // What the failure policy says.
                 let retry = state.does.as_ref().and_then(|does| does.route(outcome));

@@ -19,6 +19,8 @@ use crate::store::Stored;
 /// The templates of the first pass and of a debate.
 const REVIEWER: &str = AgentRole::Reviewer.as_str();
 const DEBATE: &str = "debate";
+/// The template of the first pass about a plan.
+const PLAN_REVIEWER: &str = "plan-reviewer";
 /// The template for the work: of a task, or of a step at its gate.
 const TASK: &str = "task";
 const GATE: &str = "gate";
@@ -59,7 +61,11 @@ pub(in crate::engine) fn for_review(
     let length = of_work.len();
     let mut parts = vec![PromptSection::new("what you look for", &review.brief)];
     parts.extend(of_work);
-    let mut template = REVIEWER;
+    // A plan is reviewed before anything is built; afterwards the work is.
+    let is_plan = gate.is_none()
+        && review.parent.text(Field::PrUrl).is_none()
+        && review.parent.value(Field::Plan).is_some();
+    let mut template = if is_plan { PLAN_REVIEWER } else { REVIEWER };
     if review.round > 0 {
         template = DEBATE;
         let is_own = |name: &str| name == review.reviewer;

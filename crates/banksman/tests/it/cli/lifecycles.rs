@@ -34,7 +34,7 @@ fn a_project_has_its_own_beside_the_built_in_ones() {
     budget      ffffffffffffffff  built-in                         The budget of a day or a batch is used up, and a person says whether to raise it.
     judged      ffffffffffffffff  built-in                         Workers run queued tasks, a judge decides on the result, accepted work is merged.
     leaf        ffffffffffffffff  built-in                         A subtask of an approved plan is worked on, reviewed and merged; its parent waits for it.
-    mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable and a recorded approval.
+    mission     ffffffffffffffff  built-in                         An assigned task with a work plan, a reviewed deliverable, a recorded approval and a merge.
     review      ffffffffffffffff  built-in                         One reviewer of a panel answers with a verdict, or says whether its concern stands.
     small       ffffffffffffffff  .banksman/lifecycles/small.yaml  Two states and an end.
     step        ffffffffffffffff  built-in                         An agent works until it signals; a gate lets the step pass or sends it back with feedback.

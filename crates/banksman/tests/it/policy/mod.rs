@@ -6,4 +6,5 @@ mod asking;
 mod deciding;
 mod killing;
 mod looping;
+mod missions;
 mod reading;

@@ -34,11 +34,15 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     NAME                 FROM                                 ANSWER     FOR
     worker               .banksman/prompts/worker.md                     the agent that does a task
     planner              built-in                             plan       the agent that breaks a task down
+    spike                built-in                                        the agent that answers a question of a plan
+    work-plan            built-in                             work-plan  the assignee of a task, before it begins
+    delivery             built-in                             delivery   the assignee of a task, when it does the work
     role                 built-in                                        an agent in any other role
     again                built-in                                        an agent that continues its session after a failure
     nudge                built-in                                        an agent that has stalled
     step                 .banksman/prompts/step.md                       invalid, see `banksman prompts lint`
     reviewer             built-in                             verdict    each reviewer, in the first pass
+    plan-reviewer        built-in                             verdict    each reviewer of a plan, in the first pass
     debate               built-in                             reply      a reviewer with a concern, in each round of a debate
     task                 built-in                                        a reviewer, about the task that it judges
     gate                 built-in                                        a reviewer at a gate, about the step that it judges
@@ -76,7 +80,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, planner, role, again, nudge, step, reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, nudge, step, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
 }

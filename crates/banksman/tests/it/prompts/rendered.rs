@@ -74,7 +74,7 @@ fn the_reviews_of_a_panel_and_what_a_reviewer_would_be_told() {
     let assignments = rendered(&harness, "t3", &[]);
     assert_eq!(text(&imagined), text(&assignments));
     assert_eq!(assignments["schema"]["required"][0], "verdict");
-    assert_eq!(is_told(&harness, "t2", "r2.1"), "reviewer");
+    assert_eq!(is_told(&harness, "t2", "r2.1"), "plan-reviewer");
     assert_eq!(text(&assignments), harness.file("prompts/r3.1"));
 }
 

@@ -17,6 +17,8 @@ pub enum FieldShape {
     Type(&'static str),
     /// At least these words.
     Words(&'static [&'static str]),
+    /// A record of exactly these members, each with its type.
+    Record(&'static [(&'static str, &'static str)]),
 }
 
 impl FieldShape {
@@ -24,6 +26,11 @@ impl FieldShape {
         match self {
             Self::Type(name) => name.to_owned(),
             Self::Words(words) => format!("[{}]", words.join(", ")),
+            Self::Record(members) => {
+                let members: Vec<String> =
+                    members.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
+                format!("{{ {} }}", members.join(", "))
+            }
         }
     }
 
@@ -32,6 +39,12 @@ impl FieldShape {
         match self {
             Self::Type(name) => Type::named(name).expect("a test reads every type of the contract"),
             Self::Words(words) => Type::OneOf(words.iter().map(ToString::to_string).collect()),
+            Self::Record(members) => {
+                let own = |(name, kind): &(&str, &'static str)| {
+                    (name.to_string(), Self::Type(kind).kind())
+                };
+                Type::Record(members.iter().map(own).collect())
+            }
         }
     }
 
@@ -61,17 +74,22 @@ pub enum FieldSource {
     Override,
 }
 
-use FieldShape::Words;
+use FieldShape::{Record, Words};
 
 const TEXT: FieldShape = FieldShape::Type("text");
 const NUMBER: FieldShape = FieldShape::Type("number");
 const FLAG: FieldShape = FieldShape::Type("flag");
 const TIME: FieldShape = FieldShape::Type("time");
 const LIST: FieldShape = FieldShape::Type("list");
+const TEXTS: FieldShape = FieldShape::Type("texts");
 const LEVELS: FieldShape = {
     let [auto, notify, human] = EscalationLevel::NAMES;
     Words(&[NO_GATE, auto, notify, human])
 };
+const WORK_PLAN: FieldShape =
+    Record(&[("bullets", "texts"), ("estimatedCost", "number"), ("estimatedDuration", "text")]);
+const DELIVERABLE: FieldShape = Record(&[("content", "text"), ("artifacts", "list")]);
+const CHECKLIST: FieldShape = Record(&[("type", "text"), ("items", "list")]);
 /// Plain data with a Rust type of its own.
 const DATA: FieldShape = FieldShape::Type("any");
 
@@ -112,6 +130,13 @@ contract! {
         QuotaResetsAt = "quota_resets_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the provider's quota comes back.";
         RetryAt = "retry_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the failure policy lets it be tried again.";
         Merged = "merged", (FLAG, &[FieldSource::Activity(Activity::Merge)]), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
+        // Assigned work.
+        AssigneeIds = "assigneeIds", (TEXTS, &[]), &[Task], &[], "The names of the only workers that may do the work.";
+        WorkPlan = "workPlan", (WORK_PLAN, &[AGENT]), &[Task], &[], "What an assignee is going to do, which the agent of a state that produces an answer writes.";
+        Deliverable = "deliverable", (DELIVERABLE, &[AGENT]), &[Task], &[], "What an assignee hands in; the system adds its branch and commit.";
+        ReviewChecklist = "reviewChecklist", (CHECKLIST, &[AGENT]), &[Task], &[], "What an assignee has looked at before it hands in its work.";
+        Looped = "looped", (FLAG, &[AGENT]), &[Task], &[], "Whether the last run went round in circles.";
+        Clarification = "clarification", (TEXT, &[]), &[Task], &[], "What a person says has to be clear before the next run.";
         // Words for people and for the next run.
         Diagnostic = "diagnostic", (TEXT, &[]), ANY, &[Step], "Why it failed or waits.";
         Reason = "reason", (TEXT, &[]), ANY, &[Workflow, Step], "Why it ended.";
@@ -125,7 +150,7 @@ contract! {
         // Shown in the daily note, where a lifecycle keeps them.
         Tests = "tests", (TEXT, &[]), &[Task, Subtask], &[], "How the tests went.";
         Risk = "risk", (TEXT, &[]), &[Task, Subtask], &[], "How risky the work is.";
-        Estimate = "estimate", (TEXT, &[]), &[Task, Subtask], &[], "How long it was expected to take.";
+        Estimate = "estimate", (TEXT, &[Planner, Creator]), &[Task, Subtask], &[], "How long it was expected to take.";
         Learnings = "learnings", (LIST, &[]), &[Task, Subtask], &[], "What was learned.";
         FollowUps = "follow_ups", (LIST, &[]), &[Task, Subtask], &[], "Tasks that came out of it.";
         // Panels.
@@ -148,7 +173,8 @@ contract! {
         ChildrenGivenUp = "children_given_up" formerly "parts_given_up", (NUMBER, COUNTED), &[Task, Workflow], &[Workflow], "Children that failed or were cancelled.";
         ChildrenInReview = "children_in_review" formerly "parts_in_review", (NUMBER, CHILDREN), &[Task], &[], "Subtasks under review.";
         ChildrenWaiting = "children_waiting" formerly "parts_waiting", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that wait for their merge.";
-        ChildrenDone = "children_done" formerly "parts_done", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that are merged.";
+        ChildrenDone = "children_done" formerly "parts_done", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that are done, with a change or without.";
+        ChildrenMerged = "children_merged", (NUMBER, CHILDREN), &[Task], &[], "Subtasks whose work is on the base branch.";
         ChildrenProblem = "children_problem" formerly "parts_problem", (TEXT, CHILDREN), &[Task], &[], "What happened to the subtasks that were given up.";
         Subtask = "subtask", (TEXT, &[Creator]), &[Subtask], &[Subtask], "Its name in the plan.";
         Spike = "spike", (FLAG, &[Creator]), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
