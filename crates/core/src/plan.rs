@@ -186,6 +186,9 @@ impl Plan {
         }
         if self.subtasks.is_empty() && !self.spikes.is_empty() {
             problems.push("there are spikes but no subtask that depends on them".to_owned());
+        } else if self.subtasks.is_empty() && self.irreducible.trim().is_empty() {
+            problems
+                .push("there is no subtask; a task that is small enough is one subtask".to_owned());
         }
         for edge in &self.edges {
             for id in [&edge.from, &edge.to] {
@@ -221,9 +224,16 @@ impl Plan {
         problems
     }
 
-    /// Whether subtasks do the work. A plan with one subtask leaves the work to the task itself.
+    /// Whether subtasks do the work. A plan with one subtask leaves the work to the task itself,
+    /// unless a question has to be answered first.
     pub fn is_split(&self) -> bool {
-        self.subtasks.len() > 1
+        self.subtasks.len() > 1 || !self.spikes.is_empty()
+    }
+
+    /// The agent's time for all subtasks together, in minutes.
+    pub fn estimate_minutes(&self) -> u32 {
+        let minutes = self.subtasks.iter().map(|subtask| subtask.estimate_minutes);
+        minutes.fold(0, u32::saturating_add)
     }
 
     /// The items in the order of work: spikes first, otherwise in the planner's order, each after

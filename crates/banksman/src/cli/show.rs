@@ -5,6 +5,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::{Outcome, StateKind};
+use banksman_core::machine::Spent;
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -12,8 +13,8 @@ use super::arguments::ActorArgs;
 use super::decisions::show::verdicts;
 use super::output::{self, cells, json_line, sanitize, sanitize_lines, section, table};
 use super::symbols::{
-    first_line, format_cost, format_span, format_tokens, local, merged_as, progress, state_cell,
-    style, unproven,
+    counted, first_line, format_cost, format_span, format_tokens, format_usage, local, merged_as,
+    progress, state_cell, style, unproven,
 };
 use super::{Context, Exit, Result};
 use crate::api::task::{Run, Task, TaskDetail};
@@ -47,7 +48,8 @@ const CHILDREN: usize = 20;
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
     let page = tasks::everything(&session, args.id, context.now)?;
-    let TaskPage { detail, progress, allowed: allowed_transitions, runs: past, children } = page;
+    let TaskPage { detail, progress, allowed: allowed_transitions, runs: past, children, spent } =
+        page;
     let view = TaskView { stored: detail.stored.clone(), needs: detail.needs.clone(), progress };
     let task = Task::new(&view);
     if context.out.json {
@@ -56,7 +58,7 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     }
     let mut text = heading(context, &detail);
     text.push_str(&verdicts(context.out.symbols, &on_record(&detail.stored)));
-    text.push_str(&facts(&detail, &task, progress, &past, &allowed_transitions));
+    text.push_str(&facts(&detail, &task, (progress, spent), &past, &allowed_transitions));
     if !detail.stored.task.body.is_empty() {
         text.push_str(&format!("\n{}\n", sanitize_lines(detail.stored.task.body.trim_end())));
     }
@@ -88,7 +90,7 @@ fn heading(context: &Context, detail: &Detail) -> String {
 fn facts(
     detail: &Detail,
     shown_task: &Task,
-    children: Option<Progress>,
+    (children, spent): (Option<Progress>, Spent),
     past: &[PastRun],
     allowed: &[String],
 ) -> String {
@@ -112,6 +114,12 @@ fn facts(
     }
     fact("parent", shown_task.parent.clone().unwrap_or_default());
     fact("children", children.map(progress).unwrap_or_default());
+    // One run has a row of its own below.
+    if children.is_some() && spent.runs > 0 {
+        let used = format_usage(spent.tokens, spent.cost_micros);
+        let with = [counted(spent.runs, "run"), used].join(", ");
+        fact("spent", format!("{}, with its children", with.trim_end_matches(", ")));
+    }
     for need in &detail.needs {
         fact(edge_label(need.edge), format!("{} {}: {}", need.task, need.state, need.title));
     }

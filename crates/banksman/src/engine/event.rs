@@ -25,14 +25,15 @@ pub(super) fn transition<const N: usize>(
     trigger: Trigger,
     fields: [(Field, Value); N],
 ) -> TransitionRequest {
-    let name = |field: Field| field.name_in(&stored.lifecycle).to_owned();
-    by_name(stored.trigger(trigger), fields.map(|(field, value)| (name(field), value)))
+    // A task may have begun before the engine knew a field.
+    let known = fields.into_iter().filter(|(field, _)| stored.lifecycle.has_field(*field));
+    by_name(stored.trigger(trigger), known.map(|(field, value)| stored.entry(field, value)))
 }
 
 /// The same where the lifecycle itself names the trigger.
-pub(super) fn by_name<const N: usize>(
+pub(super) fn by_name(
     trigger: &str,
-    fields: [(String, Value); N],
+    fields: impl IntoIterator<Item = (String, Value)>,
 ) -> TransitionRequest {
     TransitionRequest {
         actor: Actor::system(),

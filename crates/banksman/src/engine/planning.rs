@@ -11,7 +11,7 @@ use banksman_core::lifecycle::{Activity, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, Effect, NewTask};
 use banksman_core::plan::proposal::{
-    Iteration, history, item_body, needs_another_pass, proposal, summary_line, with_section,
+    Iteration, history, hours, item_body, needs_another_pass, proposal, summary_line, with_section,
 };
 use banksman_core::plan::{Confidence, OrderedItem, Plan, PlanItem, Subtask};
 use banksman_core::text::start_of;
@@ -137,6 +137,7 @@ pub(super) fn planned(stored: &Stored, answer: &Value) -> Result<Planned> {
                 (Field::Plan, value_of(plan)),
                 (Field::Subtasks, judged(plan)),
                 (Field::Split, Value::from(plan.is_split())),
+                (Field::Estimate, Value::from(hours(plan.estimate_minutes()))),
                 (Field::Irreducible, why),
             ]);
         }
@@ -282,6 +283,9 @@ pub(super) fn context_of(store: &Store, stored: &Stored) -> Result<String> {
         let parent = store.task(parent)?;
         let (id, title) = (parent.task.id, &parent.task.title);
         words += &format!("The parent task is {id}: {title}\n{}", reviewed(&parent));
+        if let Some(note) = parent.text(Field::Note) {
+            words += &format!("The person who approved its plan said: {note}\n");
+        }
     }
     for need in store.needs(stored.task.id)? {
         let before = store.task(need.task)?;
@@ -347,11 +351,14 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>, definition: Definition) ->
     let own = tags.iter().filter(|tag| !tag.contains(':') && !task.tags.contains(tag));
     let tags = task.tags.iter().chain(own).take(limits::TAGS).cloned().collect();
     let own = match placed.item {
-        PlanItem::Spike(_) => (Field::Spike, Value::from(true)),
-        PlanItem::Subtask(_) => (Field::Touches, Value::from(files)),
+        PlanItem::Spike(_) => vec![(Field::Spike, Value::from(true))],
+        PlanItem::Subtask(own) => vec![
+            (Field::Touches, Value::from(files)),
+            (Field::Estimate, Value::from(hours(own.estimate_minutes))),
+        ],
     };
-    let fields =
-        [(Field::Subtask, Value::from(id)), (Field::PlanVersion, Value::from(version)), own];
+    let named = [(Field::Subtask, Value::from(id)), (Field::PlanVersion, Value::from(version))];
+    let fields = named.into_iter().chain(own);
     let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
     let new = NewTask {
         title,
@@ -392,8 +399,8 @@ fn is_left_out(parent: &Stored, subtask: &Stored) -> bool {
 }
 
 /// The states of the subtasks as fields that the lifecycle decides on.
-fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
-    let (mut open, mut in_review, mut waiting, mut done) = (0, 0, 0, 0);
+fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 9] {
+    let (mut open, mut in_review, mut waiting, mut done, mut merged) = (0, 0, 0, 0, 0);
     let mut given_up: Vec<&Stored> = Vec::new();
     for subtask in subtasks {
         match kind_of(subtask) {
@@ -404,7 +411,10 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
             StateKind::Reviewing if subtask.activity() == Some(Activity::Merge) => waiting += 1,
             StateKind::Reviewing => in_review += 1,
             StateKind::Waiting => waiting += 1,
-            StateKind::Done => done += 1,
+            StateKind::Done => {
+                done += 1;
+                merged += i32::from(subtask.flag(Field::Merged));
+            }
             StateKind::Failed | StateKind::Cancelled => given_up.push(subtask),
         }
     }
@@ -420,6 +430,7 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 8] {
         (Field::ChildrenInReview, Value::from(in_review)),
         (Field::ChildrenWaiting, Value::from(waiting)),
         (Field::ChildrenDone, Value::from(done)),
+        (Field::ChildrenMerged, Value::from(merged)),
         (Field::ChildrenGivenUp, Value::from(asked.len())),
         (Field::ChildrenProblem, problem),
         (Field::GivenUp, Value::from(ids)),

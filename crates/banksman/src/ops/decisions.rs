@@ -250,11 +250,7 @@ pub fn question(
     let decision = find(store, which)?;
     let detail = store.detail(decision.task)?;
     let children = store.children(decision.task)?;
-    let spent = children.iter().fold(detail.stored.task.spent, |sum, child| Spent {
-        runs: sum.runs + child.task.spent.runs,
-        tokens: sum.tokens + child.task.spent.tokens,
-        cost_micros: sum.cost_micros + child.task.spent.cost_micros,
-    });
+    let spent = store.spent_with_children(&detail.stored.task)?;
     let item = item(store, decision, detail.stored.clone())?;
     let is_open = item.decision.settled.is_none();
     Ok(DecisionDetail {

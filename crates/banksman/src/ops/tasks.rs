@@ -7,7 +7,9 @@ use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Type, Value};
 use banksman_core::limits;
-use banksman_core::machine::{Actor, Event, FactOverride, NewTask, TransitionRequest, allowed};
+use banksman_core::machine::{
+    Actor, Event, FactOverride, NewTask, Spent, TransitionRequest, allowed,
+};
 use banksman_core::time::Instant;
 use serde::Serialize;
 
@@ -361,6 +363,8 @@ pub struct TaskPage {
     pub runs: Vec<PastRun>,
     /// Its subtasks and reviews.
     pub children: Vec<Stored>,
+    /// By the task and its children.
+    pub spent: Spent,
 }
 
 pub fn everything(session: &Session, id: TaskId, now: Instant) -> Result<TaskPage, OpsError> {
@@ -372,6 +376,7 @@ pub fn everything(session: &Session, id: TaskId, now: Instant) -> Result<TaskPag
         progress: store.progress(&[id])?.remove(&id),
         runs: store.past_runs(id, RUNS)?,
         children: store.children(id)?,
+        spent: store.spent_with_children(task)?,
         detail,
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
-use banksman_core::machine::{Event, Rejected};
+use banksman_core::machine::{Event, Rejected, Spent, Task};
 use banksman_core::time::Instant;
 
 use super::apply::{Add, Applied, Edge, add_in, apply_to, replay};
@@ -115,6 +115,21 @@ impl Store {
             Ok::<_, DbError>(ChildCounts { all, done, given_up, cost_micros: row.int(3)? })
         })?;
         Ok(counts.unwrap_or_default())
+    }
+
+    /// What a task has used together with its children and theirs: its reviews, its subtasks, and
+    /// the reviews of those.
+    pub fn spent_with_children(&self, task: &Task) -> Result<Spent> {
+        let below = self.row(sql::SPENT_BELOW, &params![task.id], |row| {
+            let (runs, tokens, cost_micros) = (row.int(0)?, row.int(1)?, row.int(2)?);
+            Ok::<_, DbError>(Spent { runs, tokens, cost_micros })
+        })?;
+        let (own, below) = (task.spent, below.unwrap_or_default());
+        Ok(Spent {
+            runs: own.runs.saturating_add(below.runs),
+            tokens: own.tokens.saturating_add(below.tokens),
+            cost_micros: own.cost_micros.saturating_add(below.cost_micros),
+        })
     }
 
     /// The progress of those of the given tasks that have children. Reviews are not counted.

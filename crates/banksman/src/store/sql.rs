@@ -564,6 +564,10 @@ statements! {
      count(CASE WHEN kind IN ('failed', 'cancelled') THEN 1 END), CAST(coalesce(sum(spent_cost_micros), 0) + \
      (SELECT coalesce(sum(s.spent_cost_micros), 0) FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) AS BIGINT) \
      FROM tasks WHERE parent = $1";
+    /// What the children of a task and their children have used.
+    SPENT_BELOW = "SELECT CAST(coalesce(sum(b.spent_runs), 0) AS BIGINT), CAST(coalesce(sum(b.spent_tokens), 0) AS BIGINT), \
+     CAST(coalesce(sum(b.spent_cost_micros), 0) AS BIGINT) FROM (SELECT spent_runs, spent_tokens, spent_cost_micros FROM tasks WHERE parent = $1 \
+     UNION ALL SELECT s.spent_runs, s.spent_tokens, s.spent_cost_micros FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) b";
     /// Children, and effects that may create some.
     COUNT_LED = "SELECT (SELECT count(*) FROM tasks WHERE parent = $1) + (SELECT count(*) FROM outbox WHERE task = $1 AND state = 'pending')";
     /// Reviews of a task are not part of its progress.

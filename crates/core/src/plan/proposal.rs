@@ -11,6 +11,9 @@ use crate::{limits, markdown};
 const OPENING: &str = "<!-- banksman: the plan -->";
 const CLOSING: &str = "<!-- banksman: end of the plan -->";
 
+/// How much of a subtask's description the proposal shows; the subtask has all of it.
+const DESCRIPTION_BYTES: usize = 400;
+
 /// The result of one planning iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iteration {
@@ -34,6 +37,7 @@ impl Iteration {
 
     fn line(&self) -> String {
         let against = match self.objections.as_slice() {
+            [] if self.subtasks == 0 => "nothing to carry out".to_owned(),
             [] => "every subtask is PR-sized".to_owned(),
             some => some.join(" / "),
         };
@@ -51,7 +55,6 @@ pub fn summary_line(plan: &Plan) -> String {
         some => format!(" and {}", counted(some, "spike")),
     };
     match (plan.irreducible.trim(), problems.as_slice(), too_large) {
-        ("", [], 0) if plan.subtasks.is_empty() => "a plan without subtasks".to_owned(),
         ("", [], 0) => format!("a plan of {}{spikes}", counted(plan.subtasks.len(), "subtask")),
         ("", [], 1) => needs_another_pass("1 subtask is too large"),
         ("", [], some) => needs_another_pass(&format!("{some} subtasks are too large")),
@@ -92,11 +95,27 @@ pub fn proposal(version: u32, plan: &Plan) -> String {
     let risks = plan.risks.iter().map(|Risk { risk, mitigation }| {
         format!("- {} (mitigation: {})\n", inline(risk), inline(mitigation))
     });
+    text += &section("What each subtask does", plan.subtasks.iter().map(details));
     text += &section("Dependency Graph", spiked.chain(edges));
     text += &section("Information Spikes (must resolve first)", questions);
     text += &section("Assumptions (load-bearing, untested)", assumptions);
     text += &section("Risks", risks);
     text
+}
+
+/// What a person has to know of a subtask before approving it: its files, and when it is done.
+fn details(subtask: &Subtask) -> String {
+    let files = subtask.files.iter().map(|path| format!("`{}`", inline(path)));
+    let files = files.collect::<Vec<_>>().join(", ");
+    let words = inline(&subtask.description);
+    let about = start_of(&words, DESCRIPTION_BYTES);
+    let accepted = subtask.acceptance.iter().map(|one| format!("  - [ ] {}\n", inline(one)));
+    format!(
+        "- {}: {about}\n  - files: {files}\n{}  - [ ] tested: {}\n",
+        subtask.id,
+        accepted.collect::<String>(),
+        inline(&subtask.tested_by)
+    )
 }
 
 /// The spikes that block a subtask without an explicit edge.
@@ -167,6 +186,13 @@ fn outside_section(body: &str) -> (&str, &str) {
     let Some((start, end)) = found else { return (body, "") };
     let after = &body[end + CLOSING.len()..];
     (&body[..start], after.strip_prefix('\n').unwrap_or(after))
+}
+
+/// Banksman's section of a body, without its marks.
+pub fn section_of(body: &str) -> Option<&str> {
+    let end = body.rfind(CLOSING)?;
+    let start = body[..end].rfind(OPENING)?;
+    Some(body[start + OPENING.len()..end].trim())
 }
 
 /// The body without Banksman's section.

@@ -200,6 +200,21 @@ fn the_proposal_has_the_form_that_people_know() {
     | limiter | Do limiter | 2h       | medium     |
     | routes  | Do routes  | 2h       | medium     |
 
+    ### What each subtask does
+
+    - docs: All about docs.
+      - files: `src/docs.rs`
+      - [ ] 429 beyond the limit
+      - [ ] tested: a unit test
+    - limiter: All about limiter.
+      - files: `src/limiter.rs`
+      - [ ] 429 beyond the limit
+      - [ ] tested: a unit test
+    - routes: All about routes.
+      - files: `src/routes.rs`
+      - [ ] 429 beyond the limit
+      - [ ] tested: a unit test
+
     ### Dependency Graph
 
     store -> limiter (blocks)
@@ -241,7 +256,9 @@ fn the_history_names_what_stood_against_each_iteration() {
 fn a_line_says_what_a_planner_has_brought() {
     assert_eq!(summary_line(&rate_limits()), "a plan of 3 subtasks and 1 spike");
     assert_eq!(summary_line(&plan(&["all"])), "a plan of 1 subtask");
-    assert_eq!(summary_line(&plan(&[])), "a plan without subtasks");
+    let none =
+        "needs another pass: there is no subtask; a task that is small enough is one subtask";
+    assert_eq!(summary_line(&plan(&[])), none);
     let mut big = plan(&["a", "b", "c"]);
     big.subtasks[1].review_minutes = 60;
     assert_eq!(summary_line(&big), "needs another pass: 1 subtask is too large");

@@ -16,6 +16,7 @@ mod late;
 mod laws;
 mod leave;
 mod mission;
+mod parts;
 mod play;
 mod questions;
 mod queue;

@@ -241,6 +241,11 @@ const ADDED: Rows = Rows {
         ("in_progress", "failed", "pr_filed", &["system"], "if pr_url; set diagnostic=the worker ended without a pull request"),
         // Where subtasks do the work, the task follows the one that is the furthest behind.
         ("in_progress", "blocked", "children_moved", &["system"], "if children_given_up; set children_asked=true; compute unblock_condition"),
+        ("review", "in_progress", "children_moved", &["system"], "if pr_url"),
+        ("merge_ready", "in_progress", "children_moved", &["system"], "if pr_url"),
+        ("in_progress", "done", "children_moved", &["system"], "if children_done"),
+        ("review", "done", "children_moved", &["system"], "if children_done"),
+        ("merge_ready", "done", "children_moved", &["system"], "if children_done"),
         ("in_progress", "review", "children_moved", &["system"], "if children_open, pr_url; keep pr_url"),
         ("review", "blocked", "children_moved", &["system"], "if children_given_up; set children_asked=true; compute unblock_condition"),
         ("review", "in_progress", "children_moved", &["system"], "if children_open"),
@@ -292,7 +297,7 @@ const ADDED: Rows = Rows {
             "agent",
             &[
                 ("succeeded", "iteration_complete"),
-                ("nothing_to_do", "iteration_complete"),
+                ("nothing_to_do", "dependency_found"),
                 ("verify_failed", "again"),
                 ("policy", "again"),
                 ("quota", "again"),
@@ -406,6 +411,8 @@ fn each_row_of_the_seeds_table_is_carried_out_by_rows_between_its_states() {
 const PAIRS_OF_SILENCE: [(&str, &str); 2] = [("merge_ready", "failed"), ("failed", "merge_ready")];
 /// The seed leaves the merge to the forge; ours meets conflicts that an agent resolves.
 const PAIRS_OF_MERGING: [(&str, &str); 1] = [("merge_ready", "in_progress")];
+/// Subtasks that all ended without a change leave nothing to review or merge.
+const PAIRS_OF_SUBTASKS: [(&str, &str); 2] = [("in_progress", "done"), ("review", "done")];
 
 #[test]
 fn the_pairs_are_those_of_the_seed_and_no_others() {
@@ -423,6 +430,7 @@ fn the_pairs_are_those_of_the_seed_and_no_others() {
         .map(|(from, to)| (base(from), base(to)))
         .collect();
     let wanted = seed_pairs().into_iter().chain(PAIRS_OF_SILENCE).chain(PAIRS_OF_MERGING);
+    let wanted = wanted.chain(PAIRS_OF_SUBTASKS);
     assert_eq!(is, wanted.collect::<BTreeSet<_>>());
 }
 

@@ -8,6 +8,7 @@ use banksman_core::ids::RunId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::AnswerName;
 use banksman_core::machine::Spent;
+use banksman_core::plan::proposal::{section_of, without_section};
 use banksman_core::time::Instant;
 use clap::Args;
 
@@ -86,8 +87,13 @@ pub(super) fn page(
     text.push_str(&facts(symbols, question, diff, now));
     text.push_str(&runs(question, now));
     let body = question.detail.stored.task.body.trim();
-    if !body.is_empty() {
-        text.push_str(&format!("\n{}\n", sanitize_lines(&excerpt(body))));
+    let own = without_section(body);
+    if !own.trim().is_empty() {
+        text.push_str(&format!("\n{}\n", sanitize_lines(&excerpt(own.trim()))));
+    }
+    // A plan is shown whole, because it is what a person approves.
+    if let Some(plan) = section_of(body) {
+        text.push_str(&format!("\n{}\n", sanitize_lines(plan)));
     }
     text.push_str(&offers(symbols, &question.offers));
     text

@@ -118,8 +118,7 @@ fn a_plan_goes_through_its_panel_and_no_worker_reviews_its_own() {
         ("workers.other.command", &command),
         ("workers.other.cost", "5"),
     ]);
-    let plan =
-        r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
+    let plan = crate::planning::desk::one_subtask();
     harness.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
     harness.script("any", &approval());
     let id = harness.add("paint it", &["--lifecycle", "autonomous"]);

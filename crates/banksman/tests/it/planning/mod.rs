@@ -9,4 +9,5 @@ mod failing;
 mod iterating;
 mod killing;
 mod merging;
+mod parts;
 mod taking_back;
