@@ -66,8 +66,12 @@ pub(super) struct Draft<'s> {
 }
 
 pub(super) fn expand(file: &File<'_>, given: &Values) -> Result<ExpandedFile, Problems> {
-    let fail = |problems| Problems::new(file.origin, file.text, problems);
-    let source = source::read(file.text).map_err(|problem| fail(vec![problem]))?;
+    let (source, unreadable) = source::read_around(file.text);
+    let fail = |mut problems: Vec<Problem>| {
+        problems.extend(unreadable.clone());
+        Problems::new(file.origin, file.text, problems)
+    };
+    let Some(source) = source else { return Err(fail(Vec::new())) };
     let mut report = Report::default();
     let header = &source.workflow;
     let how = |name: &str| match file.inside {
@@ -75,16 +79,18 @@ pub(super) fn expand(file: &File<'_>, given: &Values) -> Result<ExpandedFile, Pr
         [_, ..] => format!("add `with: {{ {name}: … }}`, or give it a `default`"),
     };
     let params = params::resolve(&header.params, given, &header.id, &how, &mut report);
+    // Missing values would cause follow-up errors in everything below.
+    let is_filled = report.problems.is_empty();
     let scope = Scope::of_params(&params);
     let flow = workflow_of(&source, params, &mut Reader { scope: &scope, report: &mut report });
     check::ids(&source, &mut report);
-    // Invalid names or values would cause follow-up errors in everything below.
-    if !report.problems.is_empty() {
+    if !is_filled {
         return Err(fail(report.problems));
     }
     let drafts = drafts(&source, &scope, file, &mut report)?;
     let expanded = drafts.and_then(|drafts| check::resolve(&source, flow, drafts, &mut report));
-    expanded.filter(|_| report.problems.is_empty()).ok_or_else(|| fail(report.problems))
+    let is_sound = report.problems.is_empty() && unreadable.is_empty();
+    expanded.filter(|_| is_sound).ok_or_else(|| fail(report.problems))
 }
 
 /// The workflow without its steps.

@@ -1,6 +1,7 @@
 //! Builds the drawing of a workflow: steps, their gates, steps of other workflows and the ends,
 //! with the status of each step if it is known.
 
+mod group;
 #[cfg(test)]
 mod tests;
 
@@ -51,7 +52,8 @@ const LEGEND: &[&str] = &[
 /// The drawing of a workflow; marked steps show their status.
 pub fn graph(flow: &Workflow, marks: &StepMarks) -> Graph {
     let about = if flow.about.is_empty() { &flow.id } else { &flow.about };
-    let net = Net::new(flow, marks);
+    let (drawn, drawn_marks) = group::grouped(flow, marks);
+    let net = Net::new(&drawn, &drawn_marks);
     Graph {
         class: "banksman-workflow",
         title: format!("Workflow {}", flow.id),

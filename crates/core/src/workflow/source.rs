@@ -15,6 +15,9 @@ use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
 /// The document that shows every key.
 const MANUAL: &str = "docs/workflow-format.md";
 
+/// Keys and values that cannot be read, of which a file reports at most this many.
+const MOST_UNREADABLE: usize = 20;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WorkflowSource {
@@ -86,6 +89,7 @@ pub(super) struct StepSource {
     pub(super) success_criterion: Option<Spanned<TextOr<CriterionSource>>>,
     pub(super) signal: Option<Spanned<SignalSource>>,
     pub(super) gate: Option<Name>,
+    pub(super) run: Option<Name>,
     pub(super) needs: Option<Spanned<OneOrMany>>,
     pub(super) prompt: Option<Name>,
     pub(super) timeout: Option<Name>,
@@ -220,6 +224,71 @@ impl<'de> Deserialize<'de> for ParamSource {
         }
         deserializer.deserialize_any(Either)
     }
+}
+
+/// What a file says without the keys and values that cannot be read, and a problem for each of
+/// those, so that one mistake hides no other. None if what is left is no workflow.
+pub(super) fn read_around(text: &str) -> (Option<WorkflowSource>, Vec<Problem>) {
+    let (mut text, mut problems) = (text.to_owned(), Vec::<Problem>::new());
+    loop {
+        let problem = match read(&text) {
+            Ok(source) => return (Some(source), problems),
+            Err(problem) => problem,
+        };
+        // What is left out may be missed, which is no mistake of its own.
+        let follows = problems
+            .iter()
+            .any(|known| known.line == problem.line && known.column >= problem.column)
+            || (!problems.is_empty() && problem.message.contains("missing"))
+            || (!problems.is_empty() && problem.message.contains("is empty"));
+        // A missing key has no text that could be left out.
+        let rest = without(&text, &problem)
+            .filter(|_| problems.len() < MOST_UNREADABLE && !problem.message.contains("missing"));
+        if !follows {
+            problems.push(problem);
+        }
+        match rest.filter(|_| !follows) {
+            Some(rest) => text = rest,
+            None => return (None, problems),
+        }
+    }
+}
+
+/// The text with spaces for the key or value at a problem's place, and for what is indented below
+/// it, so that all other positions stay.
+fn without(text: &str, problem: &Problem) -> Option<String> {
+    let at = usize::try_from(problem.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(problem.column).ok()?.checked_sub(1)?;
+    let line = text.lines().nth(at)?;
+    let start = line.char_indices().nth(column)?.0;
+    let mut depth = 0_usize;
+    let mut quote = None;
+    let end = line[start..].char_indices().find_map(|(place, c)| {
+        match (quote, c) {
+            (Some(open), _) => quote = Some(open).filter(|open| *open != c),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '{' | '[') => depth += 1,
+            (None, '}' | ']') if depth == 0 => return Some(start + place),
+            (None, ',') if depth == 0 => return Some(start + place + 1),
+            (None, '}' | ']') => depth -= 1,
+            (None, _) => {}
+        }
+        None
+    });
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let mut is_below = end.is_none();
+    let lines = text.lines().enumerate().map(|(number, line)| {
+        if number == at {
+            let end = end.unwrap_or(line.len());
+            let gap = " ".repeat(line[start..end].chars().count());
+            return format!("{}{gap}{}", &line[..start], &line[end..]);
+        }
+        let belongs = line.trim().is_empty() || indent(line) > column;
+        is_below = is_below && (number < at || belongs);
+        let is_left_out = is_below && number > at;
+        if is_left_out { String::new() } else { line.to_owned() }
+    });
+    Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
 pub(super) fn read(text: &str) -> Result<WorkflowSource, Problem> {

@@ -64,6 +64,25 @@ fn all_faults_of_a_file_are_reported_at_once_and_in_order() {
     assert_eq!(lines, [4, 5, 7, 8]);
 }
 
+/// A key that nobody knows, or a value of another type, hides no other mistake of the file.
+#[test]
+fn what_cannot_be_read_is_reported_with_everything_else() {
+    let text = "workflow: { id: w, merge: maybe }
+steps:
+  - id: A
+    colour:
+      of: everything
+    outputs: [/a]
+  - { id: B, needs: [C], agent: { kind: x, type: y }, gate: G }
+  - { id: A }
+  - id: 7 8
+    timeout: soon
+";
+    let problems = report("unreadable", text);
+    let lines: Vec<u32> = problems.list.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [1, 4, 6, 7, 7, 7, 8, 9, 10], "{problems}");
+}
+
 /// A reference to a step that cannot be expanded is not a second problem.
 #[test]
 fn a_step_that_cannot_be_spelled_out_is_reported_alone() {

@@ -41,6 +41,50 @@ fn svg_body(flow: &Workflow, marks: &StepMarks) -> String {
 }
 
 #[test]
+fn the_steps_of_a_large_matrix_are_drawn_as_one() {
+    let mut steps = vec![step("plan", &[], None)];
+    for os in ["a", "b", "c", "d"] {
+        let build = format!("build[{os}]");
+        steps.push(step(
+            &build,
+            &["plan"],
+            Some(gate(&format!("BG[{os}]"), 3, &[("", Some(&build))])),
+        ));
+        steps.push(step(&format!("test[{os}]"), &[&build], None));
+    }
+    let all: Vec<String> = ["a", "b", "c", "d"].map(|os| format!("test[{os}]")).into();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    steps.push(step("end", &all, None));
+    let flow = flow(steps);
+    let marks = marked(&[
+        ("build[a]", StateKind::Done, "passed", ""),
+        ("build[b]", StateKind::Done, "passed", ""),
+        ("build[c]", StateKind::Waiting, "gate(human)", ""),
+    ]);
+    let drawn = graph(&flow, &marks);
+    let labels: Vec<&str> = drawn.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(labels, ["plan", "build ×4", "BG", "test ×4", "end", "DONE"]);
+    let text = drawn.mermaid();
+    assert!(text.contains("1 gate(human), 2 passed"), "{text}");
+    // Three are still readable, and matrices that wait for each other in turn cannot be one.
+    let small = flow_of(&["x[1]", "x[2]", "x[3]"], &[]);
+    assert_eq!(graph(&small, &no_marks()).nodes.len(), 4);
+    let turns = [("y[1]", "x[1]"), ("x[2]", "y[1]"), ("y[2]", "x[2]"), ("x[3]", "y[2]")];
+    let ids = ["x[1]", "x[2]", "x[3]", "x[4]", "y[1]", "y[2]", "y[3]", "y[4]"];
+    assert_eq!(graph(&flow_of(&ids, &turns), &no_marks()).nodes.len(), 9);
+}
+
+/// Steps with what each of some needs.
+fn flow_of(ids: &[&str], needs: &[(&str, &str)]) -> Workflow {
+    let of = |id: &&str| {
+        let own: Vec<&str> =
+            needs.iter().filter(|(one, _)| one == id).map(|(_, needed)| *needed).collect();
+        step(id, &own, None)
+    };
+    flow(ids.iter().map(of).collect())
+}
+
+#[test]
 fn mermaid_of_tests_then_code() {
     insta::assert_snapshot!(mermaid(&tests_then_code(), &no_marks()), @r##"
     flowchart TD
