@@ -93,6 +93,8 @@ pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("again", "an agent that continues its session after a failure"),
     template!("nudge", "an agent that has stalled"),
     template!("step", "the agent of a workflow's step"),
+    template!("join", "the agent of a step or workflow whose branches conflict, after its prompt"),
+    template!("merger", "the agent that joins the branches of a workflow at its end"),
     template!("reviewer", "each reviewer, in the first pass", "verdict"),
     template!("plan-reviewer", "each reviewer of a plan, in the first pass", "verdict"),
     template!("debate", "a reviewer with a concern, in each round of a debate", "reply"),

@@ -1,7 +1,7 @@
 //! Workflows as JSON: their progress, what to do next, checks and simulations.
 
-use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::{CounterName, Field};
+use banksman_core::lifecycle::{Outcome, StateKind};
 use banksman_core::time::Instant;
 use banksman_core::workflow as spec;
 use banksman_core::workflow::simulate::{
@@ -12,6 +12,7 @@ use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::suggestion::Suggestion;
 use crate::ops::workflows::{NextAction, NextActionKind, Simulated, WorkflowStatus};
 use crate::store::Stored;
+use crate::store::runs::PastRun;
 
 documents! {
     /// A workflow in the list of all.
@@ -39,11 +40,13 @@ documents! {
     Step<'a>(
         stored: &'a Stored,
         pending: &'a [PendingReview],
+        failed: &'a [PastRun],
         spec: Option<&'a spec::Step>,
         at_gate: Option<&'a spec::Gate>
     ) {
         attempts: i64 = stored.task.spent.runs,
         diagnostic: Option<&'a str> = stored.text(Field::Diagnostic),
+        failed_attempts: Vec<FailedAttempt<'a>> = failed.iter().map(FailedAttempt::new).collect(),
         failures: u32 = stored.count(CounterName::Rounds),
         feedback: Option<&'a str> = stored.text(Field::Feedback),
         gate: Option<&'a str> = at_gate.map(|gate| gate.id.as_str()),
@@ -57,6 +60,13 @@ documents! {
         role: Option<&'a str> = spec.map(|spec| spec.role.as_str()),
         state: &'a str = &stored.state().name,
         step: Option<&'a str> = stored.text(Field::Step),
+    }
+
+    FailedAttempt<'a>(run: &'a PastRun) {
+        attempt: i64 = run.epoch,
+        detail: Option<&'a str> = run.detail.as_deref(),
+        ended_at: Option<Instant> = run.ended_at,
+        outcome: Option<&'static str> = run.outcome.map(Outcome::as_str),
     }
 
     Review<'a>(review: &'a PendingReview) {
@@ -142,7 +152,8 @@ fn steps(standing: &WorkflowStatus) -> Vec<Step<'_>> {
         let reviews = standing.reviews.get(&stored.task.id).map_or(&[][..], Vec::as_slice);
         let mut specs = standing.flow.steps.iter();
         let spec = specs.find(|spec| stored.text(Field::Step) == Some(&spec.id));
-        Step::new(stored, reviews, spec, spec.and_then(|spec| spec.gate.as_ref()))
+        let failed = standing.failed.get(&stored.task.id).map_or(&[][..], Vec::as_slice);
+        Step::new(stored, reviews, failed, spec, spec.and_then(|spec| spec.gate.as_ref()))
     });
     steps.collect()
 }

@@ -105,7 +105,7 @@ struct FileArgs {
 fn standing(context: &Context, session: &Session, name: Option<&str>) -> Result<WorkflowStatus> {
     let project = project_here(context, session)?;
     let found = workflows::find(session, project.as_deref(), name)?;
-    Ok(workflows::status(session, found)?)
+    Ok(workflows::status(session, &context.config.agents, found)?)
 }
 
 /// The project of the current folder: step ids such as `X-1` repeat across repositories. None

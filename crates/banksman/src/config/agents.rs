@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use banksman_core::policy::Rank;
-use banksman_core::schedule::{Budget, Worker};
+use banksman_core::schedule::{Budget, COMMAND_WORKER, Worker};
 use banksman_core::time::Span;
 
 use super::environment::EnvVars as Var;
@@ -103,6 +103,15 @@ impl WorkerSetup {
                 pass: agent.adapter().provider_variables.iter().map(ToString::to_string).collect(),
             },
         }
+    }
+}
+
+impl WorkerSetup {
+    /// Runs the commands of workflow steps; the step has the command.
+    pub fn for_commands() -> Self {
+        let setup = Self::of(COMMAND_WORKER, AgentKind::Command);
+        let agent = AgentSetup { command: Vec::new(), pass: Vec::new(), ..setup.agent };
+        Self { worker: Worker::for_commands(), agent, ..setup }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, SettingName};
 use banksman_core::lifecycle::expr::Value;
+use banksman_core::lifecycle::{Outcome, StateKind};
 use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
 use banksman_core::time::Span;
@@ -18,11 +19,13 @@ use super::planning::{self, Planning, is_planning};
 use super::steps::{StepTask, may_be_laid_out, workflow_of};
 use super::{Engine, Project, Result, prompt};
 use crate::config::Agents;
-use crate::exec::job::Verification;
+use crate::exec::job::{LeftOut, Verification};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts};
 use crate::store::{Store, Stored};
 
+/// The runs of a step whose commits can be left out.
+const ALL_RUNS: i64 = 1_000;
 /// Where gates put their feedback.
 const FEEDBACK: &str = ".workflow/";
 
@@ -123,8 +126,9 @@ impl<'a> Assignments<'a> {
         &self,
         stored: &Stored,
         assignment: &Assignment,
-        agents: &Agents,
+        project: &Project,
     ) -> Result<Vec<String>> {
+        let agents = &project.agents;
         let own = branch_of(stored, agents)?;
         let from: Vec<Stored> = match assignment {
             Assignment::Review(review) => vec![review.parent.clone()],
@@ -139,6 +143,11 @@ impl<'a> Assignments<'a> {
         };
         let branches = from.iter().map(|step| branch_of(step, agents));
         let mut branches = branches.collect::<Result<Vec<String>>>()?;
+        if stored.is_workflow() {
+            // What others have merged meanwhile is joined here, not in their checkout. And it
+            // begins somewhere even if all its steps were skipped.
+            branches.push(project.base.clone());
+        }
         branches.retain(|branch| *branch != own);
         branches.sort();
         branches.dedup();
@@ -154,8 +163,10 @@ impl<'a> Assignments<'a> {
         Ok(parts.filter(|id| !needed.contains(id)).collect())
     }
 
-    /// The branch of a step that no agent has worked on, because a person did it or left it out,
-    /// does not exist. The steps that it needs stand in for it.
+    /// The steps whose branches hold the work of these steps. A skipped step has none, and the
+    /// branch of a step that no agent has worked on does not exist: the steps that it needs stand
+    /// in for it. They also stand beside a step that a person let pass after its last run failed,
+    /// because that may have left their work out.
     fn worked_on(&self, steps: Vec<TaskId>) -> Result<Vec<Stored>> {
         let (mut open, mut seen, mut found) = (steps, BTreeSet::new(), Vec::new());
         while let Some(id) = open.pop() {
@@ -163,16 +174,51 @@ impl<'a> Assignments<'a> {
                 continue;
             }
             let step = self.store.task(id)?;
-            let has_run = step.task.epoch > 0;
-            if !has_run {
+            let is_skipped = step.flag(Field::Skipped);
+            if is_skipped || !self.has_succeeded(&step)? {
                 open.extend(self.store.needs(id)?.iter().map(|need| need.task));
             }
             // A manual step leaves a branch without a run; a branch that is missing is skipped.
-            if has_run || may_be_laid_out(&step) {
+            if !is_skipped && (step.task.epoch > 0 || may_be_laid_out(&step)) {
                 found.push(step);
             }
         }
         Ok(found)
+    }
+
+    fn has_succeeded(&self, step: &Stored) -> Result<bool> {
+        let past = self.store.past_runs(step.task.id, 1)?;
+        Ok(past.last().is_some_and(|run| run.outcome == Some(Outcome::Succeeded)))
+    }
+
+    /// The work of steps of its workflow that people go on without.
+    pub(super) fn left_out(&self, stored: &Stored, agents: &Agents) -> Result<LeftOut> {
+        let mut left_out = LeftOut::default();
+        let is_step = StepTask::of(stored)?.is_some();
+        let parent = stored.task.parent.filter(|_| is_step);
+        let Some(parent) = parent.or(stored.is_workflow().then_some(stored.task.id)) else {
+            return Ok(left_out);
+        };
+        let steps = self.store.all_children(parent)?;
+        let (skipped, others): (Vec<&Stored>, Vec<&Stored>) =
+            steps.iter().partition(|step| step.flag(Field::Skipped));
+        for step in skipped {
+            let past = self.store.past_runs(step.task.id, ALL_RUNS)?;
+            left_out.commits.extend(past.into_iter().filter_map(|run| run.head));
+            left_out.commits.extend(step.text(Field::PrHead).map(str::to_owned));
+            left_out.shared.entry(branch_of(step, agents)?).or_default();
+        }
+        for step in others.iter().filter(|step| step.state().kind == StateKind::Done) {
+            if left_out.shared.is_empty() {
+                break;
+            }
+            let shared = left_out.shared.get_mut(&branch_of(step, agents)?);
+            let head = step.text(Field::PrHead).map(str::to_owned);
+            shared.into_iter().for_each(|commits| commits.extend(head.clone()));
+        }
+        left_out.commits.sort();
+        left_out.commits.dedup();
+        Ok(left_out)
     }
 }
 
@@ -226,6 +272,22 @@ pub(super) fn prompt(
     }
 }
 
+/// The command that does a step instead of an agent.
+pub(super) fn command<'a>(stored: &Stored, assignment: &'a Assignment) -> Option<&'a str> {
+    let Assignment::Step(step) = assignment else { return None };
+    step.step.spec.run.as_deref().filter(|_| stored.flag(Field::RunsCommand))
+}
+
+/// Whether the run may resolve conflicts between the branches that it starts from: the run of a
+/// step, or of a workflow whose branches conflict at its end.
+pub(super) fn joins(assignment: &Assignment, stored: &Stored) -> bool {
+    match assignment {
+        Assignment::Step(_) => true,
+        Assignment::Plain => stored.is_workflow(),
+        Assignment::Review(_) | Assignment::Plan(_) => false,
+    }
+}
+
 /// The schema of the answer that a run must give, if it must give one.
 pub(super) fn schema(assignment: &Assignment) -> Option<Value> {
     match assignment {
@@ -259,6 +321,8 @@ pub(super) fn checks(
         Some(Criterion::Judged(words)) => criterion = Some(words.clone()),
         None => {}
     }
+    // A person who drives the workflow has run it in their checkout.
+    commands.extend(spec.run.clone().filter(|_| !stored.flag(Field::RunsCommand)));
     let outputs = spec.outputs.iter().map(|path| in_worktree(spec.worktree.as_deref(), path));
     Verification {
         commands,

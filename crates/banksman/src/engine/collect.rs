@@ -1,7 +1,7 @@
 //! Collects jobs that have ended: the result of each becomes an event of its task.
 
 use banksman_core::failure;
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{Field, Purpose};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, Outcome};
 use banksman_core::machine::{ActivityReport, Broken, Event};
@@ -130,6 +130,9 @@ impl<'a> Collect<'a> {
             return Ok(if manual { "laid out" } else { "stale" }.to_owned());
         };
         let mut fields = self.merged_fields(&stored, receipt)?;
+        if outcome == Outcome::Passed {
+            fields.extend(proven_head(&stored, receipt));
+        }
         // For any other task this would count its reviews.
         if stored.is_workflow() {
             fields.extend(child_counts(self.store, &stored)?);
@@ -157,6 +160,15 @@ impl Collect<'_> {
         let known = facts.into_iter().filter(|(field, _)| stored.lifecycle.has_field(*field));
         Ok(known.filter_map(|(field, value)| Some(stored.entry(field, value?))).collect())
     }
+}
+
+/// The commit of a manual step, which no run has recorded.
+fn proven_head(stored: &Stored, receipt: &Receipt) -> Option<(String, Value)> {
+    let is_step = stored.lifecycle.purpose == Purpose::Step;
+    let head = receipt.evidence.as_ref().map(|found| found.head.as_str());
+    let head = head.filter(|head| is_step && !head.is_empty());
+    let head = head.filter(|_| stored.lifecycle.has_field(Field::PrHead));
+    Some(stored.entry(Field::PrHead, Value::from(head?)))
 }
 
 /// A receipt counts for the job that it names and for no other.

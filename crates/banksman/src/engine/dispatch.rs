@@ -3,7 +3,7 @@
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::contract::{CounterName, Trigger};
-use banksman_core::schedule::Ineligible;
+use banksman_core::schedule::{Ineligible, Worker};
 use banksman_core::time::{Instant, Span};
 
 use super::event::if_unchanged;
@@ -22,6 +22,11 @@ pub(super) struct Dispatcher<'a> {
     store: &'a Store,
     config: &'a EngineConfig,
     starts: RunStarts<'a>,
+}
+
+/// The workers of a node, and the one that runs commands.
+fn offered(own: impl Iterator<Item = Worker>) -> Vec<Worker> {
+    own.chain([Worker::for_commands()]).collect()
 }
 
 impl Reconciler for Dispatcher<'_> {
@@ -65,7 +70,7 @@ impl<'a> Dispatcher<'a> {
         let agents = &self.config.agents;
         Dispatch {
             node: agents.node.clone(),
-            workers: self.config.workers.iter().map(|setup| setup.worker.clone()).collect(),
+            workers: offered(self.config.workers.iter().map(|setup| setup.worker.clone())),
             capacity: agents.limits.agents,
             limit: agents.limits.total,
             account_limits: agents.accounts.clone(),

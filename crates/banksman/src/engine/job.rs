@@ -25,7 +25,7 @@ use super::turn::with_causes;
 use super::workers::{evaluator_of_run, judge_of_manual_step};
 use super::{Engine, EngineConfig, EngineError, Project, Result, prompt, workers};
 use crate::config::{Agents, EnvVars, WorkerSetup, token_of};
-use crate::exec::agent::{AgentRequest, AgentUsage, McpServer};
+use crate::exec::agent::{AgentRequest, AgentSetup, AgentUsage, McpServer};
 use crate::exec::job::{
     AgentWork, JobId, JobSpec, JobWork, LeaseConfig, RunLimits, Verification, Workspace,
 };
@@ -36,6 +36,9 @@ use crate::store::{PastRun, Store, StoreError, Stored};
 
 /// Earlier runs whose failures the prompt of the next one lists.
 pub(super) const RUNS_TOLD: i64 = 8;
+
+/// The template for the run that joins the branches of a workflow.
+const MERGER: &str = "merger";
 
 /// Why there is no spec.
 pub(super) enum SpecError {
@@ -99,7 +102,7 @@ impl<'a> JobSpecs<'a> {
         ClaimedRun { stored, run, worker, key }: &ClaimedRun,
         now: Instant,
     ) -> Result<JobSpec, SpecError> {
-        let Some(setup) = workers::find(&self.config.workers, worker) else {
+        let Some(setup) = workers::claimed(&self.config.workers, worker) else {
             let reason = format!("there is no worker `{worker}` on this machine any more");
             return Err(SpecError::Impossible(reason));
         };
@@ -111,8 +114,12 @@ impl<'a> JobSpecs<'a> {
         };
         let assignment = self.assignments.of(stored)?;
         let (place, token) = ((project.as_ref(), agents), token_of(key));
-        let mut work = self.agent_work(stored, setup, place, &assignment)?;
-        work.ask.mcp = Some(self.tools(&token));
+        let mut work = self.agent_work(stored, &setup, place, &assignment)?;
+        if let Some(command) = assignment::command(stored, &assignment) {
+            work = running(command, work);
+        } else {
+            work.ask.mcp = Some(self.tools(&token));
+        }
         let workspace =
             project.as_ref().map(|project| self.workspace(stored, project, &assignment));
         Ok(JobSpec {
@@ -140,8 +147,9 @@ impl<'a> JobSpecs<'a> {
         (project, agents): (Option<&Project>, &Agents),
         assignment: &Assignment,
     ) -> Result<AgentWork, SpecError> {
-        let briefing =
-            self.briefing(stored, Some(worker), (project, agents), assignment, role_of(stored))?;
+        // A workflow has work of its own only where its branches conflict.
+        let role = if stored.is_workflow() { MERGER } else { role_of(stored) };
+        let briefing = self.briefing(stored, Some(worker), (project, agents), assignment, role)?;
         let prompts = prompts_of(project);
         let workers = &self.config.workers;
         let evaluator = evaluator_of_run(workers, agents, worker, &briefing.checks, &prompts)?;
@@ -149,10 +157,12 @@ impl<'a> JobSpecs<'a> {
         let root = root.map(|path| path.display().to_string()).unwrap_or_default();
         let guard = guard(worker, agents, root, briefing.allowed).map_err(SpecError::Impossible)?;
         Ok(AgentWork {
+            command: None,
             ask: AgentRequest {
                 prompt: briefing.prompt.text,
                 session: briefing.session,
                 schema: briefing.schema,
+                lenient: stored.is_review(),
                 mcp: None,
                 cost_micros: agents.budgets.run.cost_micros,
                 guard: Some(Box::new(guard)),
@@ -160,6 +170,10 @@ impl<'a> JobSpecs<'a> {
             counts_earlier: briefing.waited_for_permission,
             before: briefing.before,
             nudge: prompt::nudge(&prompts)?.text,
+            join: assignment::joins(assignment, stored)
+                .then(|| prompt::join(&prompts))
+                .transpose()?
+                .map(|prompt| prompt.text),
             about: TaskText { title: stored.task.title.clone(), body: briefing.body.clone() },
             expects: expects(stored),
             commit_message: commit_message(&stored.task),
@@ -341,13 +355,26 @@ impl<'a> JobSpecs<'a> {
             repo: project.path.clone(),
             worktree,
             branch: branch_of(stored, &project.agents)?,
-            merges_in: self.assignments.produces(stored, assignment, &project.agents)?,
+            merges_in: self.assignments.produces(stored, assignment, project)?,
+            left_out: self.assignments.left_out(stored, &project.agents)?,
             retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),
             remote: project.remote.clone(),
             setup: worktrees.setup.clone(),
             spare: names::spare_folder(home),
         })
+    }
+}
+
+/// A step without an agent: a shell runs its command, and its exit code is the result.
+fn running(command: &str, work: AgentWork) -> AgentWork {
+    let words = ["sh", "-c", &format!("exec 2>&1\n{command}")].map(str::to_owned);
+    AgentWork {
+        command: Some(command.to_owned()),
+        setup: AgentSetup { command: words.into(), ..work.setup },
+        ask: AgentRequest::default(),
+        join: None,
+        ..work
     }
 }
 

@@ -249,6 +249,11 @@ pub(super) fn nudge(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
     render(prompts, "nudge", &[], |_| Vec::new())
 }
 
+/// `{conflicts}` is left for the keeper to fill in.
+pub(super) fn join(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
+    render(prompts, "join", &[], |_| Vec::new())
+}
+
 /// `{evidence}` is left for the keeper to fill in.
 pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
     render(prompts, AgentRole::Evaluator.as_str(), &[], |_| Vec::new())
@@ -259,7 +264,7 @@ fn failures(past: &[&PastRun]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
     for run in past.iter().rev() {
-        let Some(detail) = run.detail.as_deref().filter(|_| is_failure(run)) else { continue };
+        let Some(detail) = run.detail.as_deref().filter(|_| run.has_failed()) else { continue };
         let most = detail.floor_char_boundary(FAILURE_BYTES.min(detail.len()));
         let outcome = run.outcome.map_or("unknown", Outcome::as_str);
         let left_out = match detail.len() - most {
@@ -277,12 +282,6 @@ fn failures(past: &[&PastRun]) -> String {
     }
     lines.reverse();
     lines.join("\n")
-}
-
-fn is_failure(run: &PastRun) -> bool {
-    run.outcome.is_some_and(|outcome| {
-        ![Outcome::Succeeded, Outcome::Stopped, Outcome::NothingToDo].contains(&outcome)
-    })
 }
 
 fn earlier(failures: &str) -> String {

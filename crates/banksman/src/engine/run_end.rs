@@ -120,7 +120,8 @@ impl<'a> RunEnds<'a> {
         now: Instant,
     ) -> Result<RunEnd> {
         let this = past.iter().find(|past| past.epoch == run.epoch);
-        let worker = this.and_then(|run| workers::find(&self.config.workers, &run.worker));
+        let worker = this.and_then(|run| workers::claimed(&self.config.workers, &run.worker));
+        let worker = worker.as_ref();
         let account = worker.map(|setup| setup.worker.account.as_str());
         let pause =
             account.map(|account| self.pause(account, run, classification, now)).transpose()?;

@@ -54,7 +54,7 @@ impl Reconciler for Signals<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         for (project, path) in self.store.projects()? {
             let mailbox = Mailbox::new(Path::new(&path));
-            turn.report.watched.push(mailbox.signals_folder());
+            turn.report.watched.extend(mailbox.signals_folders());
             if mailbox.has_signals() {
                 let taken = self.take_from(&mailbox, &project, turn);
                 turn.contain(None, taken)?;
@@ -81,7 +81,8 @@ impl<'a> Signals<'a> {
 
     fn take_from(&self, mailbox: &Mailbox, project: &str, turn: &mut Turn) -> Result<()> {
         for waits in &self.awaiting(project, turn)? {
-            for seen in mailbox.look(&expected(&waits.step), turn.now)? {
+            let own = mailbox.of_run(waits.step.spec.place.as_deref());
+            for seen in own.look(&expected(&waits.step), turn.now)? {
                 let taken = self.take_signal((mailbox, mailbox), waits, &seen, turn);
                 turn.contain(Some(waits.child.task.id), taken)?;
             }

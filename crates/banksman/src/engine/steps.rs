@@ -17,7 +17,7 @@ use banksman_core::workflow::{self, Workflow};
 
 use super::children::{is_current, parent_of};
 use super::event::{ask, request};
-use super::job::JobSpecs;
+use super::job::{JobSpecs, RUNS_TOLD};
 use super::project::Settings;
 use super::relay::{EffectHandler, EffectResult, Handled};
 use super::signals::discard_early_signals;
@@ -31,7 +31,7 @@ use crate::exec::process::quoted;
 use crate::exec::site::Site;
 use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::outbox::PendingEffect;
-use crate::store::{HistoryEntry, Store, Stored};
+use crate::store::{HistoryEntry, PastRun, Store, Stored};
 
 /// The feedback of all gates to a step, in bytes; the oldest goes first.
 const RETRY_CONTEXT_BYTES: usize = 16_000;
@@ -133,8 +133,22 @@ impl<'a> Steps<'a> {
             return Ok(());
         }
         let mark = format!("{}#{}", child.task.id, effect.seq);
-        turn.log(&mailbox, child.task.id, (&step.workflow, entry.ts), &line(step, entry), &mark)?;
+        let text = match self.failed_attempt(child, entry)? {
+            Some(failed) => format!("{} {}", step.spec.id, failed.failure_line()),
+            None => line(step, entry),
+        };
+        turn.log(&mailbox, child.task.id, (&step.workflow, entry.ts), &text, &mark)?;
         self.write_feedback(&mailbox, child, step, entry)
+    }
+
+    /// The run whose failure a record without a move is about.
+    fn failed_attempt(&self, child: &Stored, entry: &HistoryEntry) -> Result<Option<PastRun>> {
+        let record = &entry.record;
+        if record.from.as_ref() != Some(&record.to) {
+            return Ok(None);
+        }
+        let past = self.store.past_runs(child.task.id, RUNS_TOLD)?;
+        Ok(past.into_iter().find(|run| run.has_failed() && run.ended_at == Some(entry.ts)))
     }
 
     /// Applies the present state of a step to the other steps.
@@ -181,8 +195,16 @@ impl<'a> Steps<'a> {
         let words = assignment(&flow, &step.spec, retry);
         let found = child.text(Field::Diagnostic).unwrap_or_default();
         let unproven = assignment::check_findings(found);
-        let words = format!("{words}{unproven}\n{}\n", assignment::signal(&step.spec.signal));
-        let file = Mailbox::new(&project.path).keep_assignment(&step.spec.id, words.trim_end())?;
+        let place = spec.workspace.as_ref().map(|workspace| {
+            let (worktree, branch) = (workspace.worktree.display(), &workspace.branch);
+            let at_end = "When it is done, commit and report it as done";
+            format!("\nWork in `{worktree}`, on the branch `{branch}`. {at_end}.\n")
+        });
+        let place = place.unwrap_or_default();
+        let words =
+            format!("{words}{unproven}{place}\n{}\n", assignment::signal(&step.spec.signal));
+        let mailbox = Mailbox::new(&project.path).of_run(step.spec.place.as_deref());
+        let file = mailbox.keep_assignment(&step.spec.id, words.trim_end())?;
         let command =
             self.interactive_command(step).map(|words| manual_command(&words, &folder, &file));
         let shown = command.clone().unwrap_or_else(|| format!("see {}", file.display()));

@@ -2,7 +2,7 @@
 //! leave open.
 
 use banksman_core::lifecycle::contract::{AgentRole, Field};
-use banksman_core::schedule::Worker;
+use banksman_core::schedule::{COMMAND_WORKER, Worker};
 use banksman_core::time::Instant;
 
 use super::job::prompts_of;
@@ -18,6 +18,12 @@ const JUDGES: [AgentRole; 2] = [AgentRole::Evaluator, AgentRole::Reviewer];
 /// The workers of all live nodes.
 pub(super) fn live_workers(store: &Store, now: Instant) -> Result<Vec<Worker>> {
     Ok(store.live_nodes(now)?.into_iter().flat_map(|node| node.workers).collect())
+}
+
+/// The worker that was claimed for, which may be the one that runs commands.
+pub(super) fn claimed(workers: &[WorkerSetup], name: &str) -> Option<WorkerSetup> {
+    let commands = || (name == COMMAND_WORKER).then(WorkerSetup::for_commands);
+    find(workers, name).cloned().or_else(commands)
 }
 
 pub(super) fn find<'w>(workers: &'w [WorkerSetup], name: &str) -> Option<&'w WorkerSetup> {

@@ -91,7 +91,9 @@ impl<'a> Workflows<'a> {
                 Signal::GitCommit { .. } | Signal::PrCreation | Signal::StdoutExit => None,
             });
             let paths: Vec<String> = backs.chain(signals).collect();
-            mailbox.clear_for(&ids, &gate_ids, &paths, &format!("before-{id}"))?;
+            let place = steps.first().and_then(|step| step.spec.place.as_deref());
+            let own = mailbox.of_run(place);
+            own.clear_for(&ids, &gate_ids, &paths, &format!("before-{id}"))?;
         }
         let what = if begins { "started" } else { "goes on" };
         let steps = match children.len() {

@@ -313,6 +313,11 @@ impl<'a> Git<'a> {
         Ok(self.run("reset --quiet --keep", &[full_id(commit)?], None, LONG)?.ok())
     }
 
+    /// Moves the checked-out branch and its files to another commit. Uncommitted work is lost.
+    pub fn reset_hard(&mut self, commit: &str) -> Result<()> {
+        self.run_checked("reset --quiet --hard", &[full_id(commit)?], LONG).map(drop)
+    }
+
     pub fn rebase(&mut self, onto: &str) -> Result<bool> {
         let command = "rebase --quiet --no-autostash --no-fork-point --no-update-refs --no-gpg-sign \
                        --end-of-options";
@@ -363,6 +368,23 @@ impl<'a> Git<'a> {
             }
             Some(_) | None => Err(failure("git merge-tree", &output)),
         }
+    }
+
+    /// The files of these, in a commit or in the worktree, with a line as git marks a conflict.
+    pub fn conflict_markers(
+        &mut self,
+        commit: Option<&str>,
+        paths: &[String],
+    ) -> Result<Vec<String>> {
+        let literal: Vec<String> =
+            paths.iter().map(|path| format!(":(top,literal){path}")).collect();
+        let mut args: Vec<&str> = commit.map(full_id).transpose()?.into_iter().collect();
+        args.push("--");
+        args.extend(literal.iter().map(String::as_str));
+        let command = "grep --name-only -I -E -e ^<{7}[[:space:]] -e ^>{7}[[:space:]]";
+        let found = self.answer(command, &args)?;
+        let name = |line: &str| line.split_once(':').map_or(line, |(_, name)| name).to_owned();
+        Ok(found.stdout.lines().map(name).collect())
     }
 
     /// The target of a symbolic link in a commit.

@@ -117,10 +117,21 @@ pub struct Workspace {
     /// Branches to merge into the task's own before it begins.
     #[serde(default, alias = "produces", alias = "brings")]
     pub merges_in: Vec<String>,
+    #[serde(default)]
+    pub left_out: LeftOut,
     /// Globs of feedback on earlier attempts, from the root of the mailbox. Matching files are
     /// copied to the same place in the worktree.
     #[serde(default)]
     pub retry: Vec<String>,
+}
+
+/// Work that people go on without.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The commits of that work.
+    pub commits: Vec<String>,
+    /// Branches that it shares with other work, and the commits of the other work.
+    pub shared: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,12 +175,19 @@ pub enum JobWork {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
+    /// The command of a step without an agent, which `setup` runs; its exit code is the result.
+    #[serde(default)]
+    pub command: Option<String>,
     pub setup: AgentSetup,
     pub ask: AgentRequest,
     /// What the resumed session had used before.
     pub before: AgentUsage,
     /// The prompt for an agent that has stalled.
     pub nudge: String,
+    /// What the prompt says if branches conflict that the work builds on; `{conflicts}` stands for
+    /// them. Without it, such a run does not begin.
+    #[serde(default)]
+    pub join: Option<String>,
     pub about: TaskText,
     /// What the run must produce.
     pub expects: Deliverable,

@@ -10,6 +10,7 @@ mod agent_turn;
 pub(in crate::exec) mod cgroup;
 mod folder;
 mod inspect;
+mod join;
 mod lease;
 mod lines;
 mod log;

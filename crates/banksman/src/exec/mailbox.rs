@@ -81,17 +81,47 @@ pub enum SpecCopy {
 #[derive(Debug, Clone)]
 pub struct Mailbox {
     root: PathBuf,
+    /// The folder of one run inside each of the folders.
+    run: Option<String>,
 }
 
 impl Mailbox {
     /// `root` is the repository's root. Nothing is created before something is written.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), run: None }
     }
 
-    /// The folder to watch for signals. It may not exist.
+    /// The same for a run that has a folder of its own, because another run of its workflow uses
+    /// the folders themselves.
+    #[must_use]
+    pub fn of_run(&self, run: Option<&str>) -> Self {
+        Self { root: self.root.clone(), run: run.map(str::to_owned) }
+    }
+
+    /// One of the folders, or that of the run inside of it.
+    fn folder(&self, folder: &str) -> String {
+        self.run.as_ref().map_or_else(|| folder.to_owned(), |run| format!("{folder}/{run}"))
+    }
+
+    /// The folder for signals. It may not exist.
     pub fn signals_folder(&self) -> PathBuf {
-        self.root.join(SIGNALS)
+        self.root.join(self.folder(SIGNALS))
+    }
+
+    /// The folders to watch for signals: that of the repository, which may not exist, and those of
+    /// single runs.
+    pub fn signals_folders(&self) -> Vec<PathBuf> {
+        let all = self.root.join(SIGNALS);
+        let taken = self.root.join(TAKEN);
+        let mut folders = vec![all.clone()];
+        // A hint: the turn that reads a folder reports what it cannot read.
+        for entry in fs::read_dir(&all).into_iter().flatten().flatten().take(MAX_ENTRIES) {
+            let path = entry.path();
+            if path != taken && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            }
+        }
+        folders
     }
 
     /// Keeps the text of a workflow in `specs/`, unless a file of that name exists.
@@ -122,7 +152,8 @@ impl Mailbox {
     /// Writes the assignment of a manual step to `steps/<step-id>.md` and returns the path.
     pub fn keep_assignment(&self, step: &str, text: &str) -> Result<PathBuf> {
         let _lock = self.lock()?;
-        let full = place::created(&self.root, &format!("{STEPS}/{}.md", file_name(step)))?;
+        let full =
+            place::created(&self.root, &format!("{}/{}.md", self.folder(STEPS), file_name(step)))?;
         if !disk::has_content(&full, text.as_bytes())? {
             remove_if_exists(&full).at("replace", &full)?;
             disk::create_new_file(&full, text.as_bytes())?;

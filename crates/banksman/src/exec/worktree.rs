@@ -28,6 +28,8 @@ use super::job::{JobResult, Workspace};
 use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
+pub use merging::BranchConflict;
+use merging::MergedBranch;
 use pool::SET_UP;
 pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};
 
@@ -47,6 +49,8 @@ pub struct PreparedWorktree {
     pub head: String,
     /// Whether it was created now.
     pub fresh: bool,
+    /// Branches that somebody must merge in by hand.
+    pub conflicts: Vec<BranchConflict>,
     /// Remarks for people that need no action: a fetch that failed, work that was saved.
     pub notes: Vec<String>,
     /// Keeps other processes out of the worktree until it is dropped.
@@ -97,16 +101,17 @@ pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<Prep
     } else {
         job.update_branch(&branches, checkout.is_clean)
     };
-    let ready = fresh.and_then(|at| job.merge_branches(at));
+    let ready = fresh.and_then(|at| job.merge_branches(at, &checkout.record, &branches.start));
     // Any other fault comes from a git that ran to its end.
     if !matches!(ready, Err(EndCause::NotPrepared { class: PrepareFault::Environment, .. })) {
         moving::end(&checkout.record)?;
     }
-    let (base, head) = ready?;
+    let MergedBranch { base, head, conflicts } = ready?;
     if let Some((command, output)) = job.set_up(&workspace.worktree, &checkout.record)? {
         return Err(setup_failed(command, &output));
     }
-    Ok(PreparedWorktree { base, head, fresh: checkout.fresh, notes: job.notes, held })
+    let fresh = checkout.fresh;
+    Ok(PreparedWorktree { base, head, fresh, conflicts, notes: job.notes, held })
 }
 
 /// Work on a task's worktree and its repository, by whatever runs its programs.
@@ -215,7 +220,7 @@ pub(in crate::exec) fn environment(detail: String) -> EndCause {
     EndCause::NotPrepared { detail, class: PrepareFault::Environment }
 }
 
-fn diverged(detail: String) -> EndCause {
+pub(in crate::exec) fn diverged(detail: String) -> EndCause {
     EndCause::NotPrepared { detail, class: PrepareFault::Diverged }
 }
 

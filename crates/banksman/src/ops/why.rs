@@ -9,7 +9,7 @@ use banksman_core::lifecycle::{
     Activity, Lifecycle, Outcome, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
-use banksman_core::schedule::{Budget, BudgetScope, Ineligible};
+use banksman_core::schedule::{Budget, BudgetScope, Ineligible, Worker};
 use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
@@ -310,7 +310,7 @@ fn obstacles(
     for node in live {
         let request = Dispatch {
             node: node.name,
-            workers: node.workers,
+            workers: node.workers.into_iter().chain([Worker::for_commands()]).collect(),
             capacity: node.capacity,
             limit: bounds.total,
             account_limits: bounds.accounts.clone(),

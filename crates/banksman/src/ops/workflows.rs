@@ -9,6 +9,7 @@ mod start;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,11 @@ use super::panels::{PendingReview, open_reviews};
 use super::principal::{Operation, Principal};
 use super::tasks::{MoveRequest, move_task};
 use super::{OpsError, Session};
+use crate::config::Agents;
+use crate::exec::job::JobId;
+use crate::exec::site::LocalSite;
 use crate::plain_file::read_text;
-use crate::store::{Applied, Store, StoreError, Stored};
+use crate::store::{Applied, PastRun, Store, StoreError, Stored};
 
 pub use lint::{LintTarget, Linted, lint};
 pub use manual_check::{ManualCheck, manual_check};
@@ -41,6 +45,8 @@ pub use start::{StartRequest, Started, copy_specs, start};
 const RECENT: i64 = 1_000;
 /// From a review to its step, and from there to the workflow. Nothing is nested deeper.
 const DEPTH: usize = 3;
+/// The latest runs of a step whose failures are listed.
+const RUNS_LISTED: i64 = 20;
 /// Names that are listed if none is similar to what was typed.
 const NAMES_LISTED: usize = 12;
 
@@ -193,6 +199,30 @@ fn named_near(word: &str, known: &mut dyn Iterator<Item = &str>) -> String {
     format!("there are {}, {} among them", known.len(), known[..3].join(", "))
 }
 
+/// Where a person does a manual step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkPlace {
+    pub worktree: PathBuf,
+    pub branch: String,
+}
+
+impl WorkPlace {
+    /// The worktree that was made for the step, if it is on this machine.
+    fn of(agents: &Agents, step: &Stored) -> Option<Self> {
+        let at_work = step.is_manual_step() && !step.is_driven_by_person();
+        let job = JobId::Activity { task: step.task.id, seq: step.task.entered };
+        let folder = LocalSite::find(&agents.home, job).filter(|_| at_work)?;
+        let workspace = folder.spec().ok()??.workspace?;
+        Some(Self { worktree: workspace.worktree, branch: workspace.branch })
+    }
+}
+
+impl fmt::Display for WorkPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "work in `{}`, on the branch `{}`", self.worktree.display(), self.branch)
+    }
+}
+
 /// The status of a workflow, its steps in an order in which they can start.
 #[derive(Debug, Clone)]
 pub struct WorkflowStatus {
@@ -201,11 +231,19 @@ pub struct WorkflowStatus {
     pub flow: Workflow,
     /// The cost of all its runs that have ended, including those of reviewers.
     pub cost_micros: i64,
+    /// The attempts of each step that failed, the oldest first.
+    pub failed: BTreeMap<TaskId, Vec<PastRun>>,
+    /// Where people do manual steps, as far as that is on this machine.
+    pub places: BTreeMap<TaskId, WorkPlace>,
     /// The reviews that steps at a gate of agents wait for.
     pub reviews: BTreeMap<TaskId, Vec<PendingReview>>,
 }
 
-pub fn status(session: &Session, workflow: Stored) -> Result<WorkflowStatus, OpsError> {
+pub fn status(
+    session: &Session,
+    agents: &Agents,
+    workflow: Stored,
+) -> Result<WorkflowStatus, OpsError> {
     let store = session.may(Operation::ReadStore)?;
     let steps = store.children(workflow.task.id)?;
     let damaged =
@@ -217,12 +255,18 @@ pub fn status(session: &Session, workflow: Stored) -> Result<WorkflowStatus, Ops
     // A workflow has its own batch, which includes its reviews.
     let batch = workflow.task.batch.as_deref();
     let cost_micros = batch.map_or(Ok(0), |batch| store.cost_of_batch(batch))?;
-    let mut reviews = BTreeMap::new();
+    let (mut reviews, mut failed) = (BTreeMap::new(), BTreeMap::new());
     for step in &steps {
         reviews.insert(step.task.id, open_reviews(store, step)?);
+        if step.task.epoch > 0 {
+            let past = store.past_runs(step.task.id, RUNS_LISTED)?;
+            failed.insert(step.task.id, past.into_iter().filter(PastRun::has_failed).collect());
+        }
     }
     reviews.retain(|_, open| !open.is_empty());
-    Ok(WorkflowStatus { workflow, steps, flow, cost_micros, reviews })
+    let place = |step: &Stored| Some((step.task.id, WorkPlace::of(agents, step)?));
+    let places = steps.iter().filter_map(place).collect();
+    Ok(WorkflowStatus { workflow, steps, flow, cost_micros, failed, places, reviews })
 }
 
 /// Finds a step by its id in the file, or by the id of its gate or of its task.

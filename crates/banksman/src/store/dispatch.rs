@@ -13,8 +13,8 @@ use banksman_core::lifecycle::{
 };
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
-    AccountLoad, Area, BatchLoad, Budget, BudgetScope, Candidate, Ineligible, Load, Running, Used,
-    Worker, choose,
+    AccountLoad, Area, BatchLoad, Budget, BudgetScope, COMMAND_WORKER, Candidate, Ineligible, Load,
+    Running, Used, Worker, choose,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -254,7 +254,7 @@ impl<'a> Selection<'a, '_> {
         }
         // Without any worker, workers are missing in general and not one for this task.
         let is_unserved = !is_end
-            && !self.all.is_empty()
+            && self.all.iter().any(|worker| worker.name != COMMAND_WORKER)
             && reasons.iter().any(|reason| matches!(reason, Ineligible::NoWorker { .. }));
         let list = if is_unserved { &mut dispatched.unserved } else { &mut dispatched.ineligible };
         if list.len() < MOST_LISTED {

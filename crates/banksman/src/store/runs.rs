@@ -9,6 +9,7 @@ use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Purpose, Trigger};
 use banksman_core::machine::{Event, Finish, Heartbeat};
+use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
 use super::accounts::{PauseRequest, pause};
@@ -79,6 +80,30 @@ pub struct PastRun {
     /// Of the agent's session, for agents that continue to count when it is resumed.
     pub input_tokens: i64,
     pub output_tokens: i64,
+}
+
+/// How much of a failure one line quotes, in bytes.
+const FAILURE_BYTES: usize = 400;
+
+impl PastRun {
+    /// Whether it ended without what it was for, and not because somebody stopped it.
+    pub fn has_failed(&self) -> bool {
+        self.outcome.is_some_and(|outcome| {
+            ![Outcome::Succeeded, Outcome::Stopped, Outcome::NothingToDo].contains(&outcome)
+        })
+    }
+
+    /// How a failed attempt ended, in one line.
+    pub fn failure_line(&self) -> String {
+        let outcome = self.outcome.map_or("unknown", Outcome::as_str);
+        let detail = self
+            .detail
+            .as_deref()
+            .map(|detail| line(detail, FAILURE_BYTES))
+            .filter(|detail| !detail.is_empty());
+        let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+        format!("attempt {} failed: {outcome}{detail}", self.epoch)
+    }
 }
 
 /// The average use of the runs of one role.

@@ -21,6 +21,7 @@ pub(super) struct Unmet {
 /// explains the rest.
 pub(super) fn unmet(evidence: &Evidence) -> Option<Unmet> {
     failure_signal(evidence)
+        .or_else(|| unresolved_conflict(evidence))
         .or_else(|| missing_outputs(evidence))
         .or_else(|| missing_signal(evidence))
 }
@@ -31,6 +32,13 @@ pub(super) fn failure_signal(evidence: &Evidence) -> Option<Unmet> {
     let basis = format!("its signal {} reports a failure", signal.detail);
     let note = signal.note.as_ref().map(|note| format!(": {note}"));
     Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
+}
+
+fn unresolved_conflict(evidence: &Evidence) -> Option<Unmet> {
+    let first = evidence.unmerged.first()?;
+    let rest = evidence.unmerged[1..].iter().map(|other| format!("; {other}"));
+    let detail = format!("a branch is not merged in: {first}{}", rest.collect::<String>());
+    Some(Unmet { basis: detail.clone(), detail })
 }
 
 fn missing_outputs(evidence: &Evidence) -> Option<Unmet> {

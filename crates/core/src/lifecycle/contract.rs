@@ -72,6 +72,8 @@ closed! {
         Planner = "planner",
         Evaluator = "evaluator",
         Reviewer = "reviewer",
+        /// Runs the command of a workflow's step. Every node plays it, and no agent does.
+        Command = "shell",
         /// The role of a run whose state names none.
         Agent = "agent",
         /// May answer decisions where [`SettingName::LeadMayApprove`] says so.
@@ -341,7 +343,7 @@ contract! {
         Claim = "claim", Both(FiredIn::kinds(&[StateKind::Queued])), ANY, &[], "The dispatcher gives a queued task to a worker.";
         NoWorker = "no_worker", Engine(BEFORE_A_RUN.with(EngineNeed::Throttle)), &[Task, Subtask], &[], "No worker of any node can take the queued task.";
         WorkerAvailable = "worker_available", Engine(FiredIn::kinds(&[StateKind::Blocked])), &[Task, Subtask], &[], "A worker that could take the blocked task has appeared.";
-        OverBudget = "over_budget", Engine(ASKS_FOR_BUDGET), &[Task, Subtask, Step], &[], "The task's own budget is used up before its next run.";
+        OverBudget = "over_budget", Engine(ASKS_FOR_BUDGET), &[Task, Subtask, Workflow, Step], &[], "The task's own budget is used up before its next run.";
         ChildrenMoved = "children_moved" formerly "parts_moved", Engine(NOT_OVER.with(EngineNeed::Planner)), &[Task], &[], "A subtask has moved; the fields about subtasks are up to date.";
         Reset = "reset", Engine(NOT_CANCELLED), &[Subtask, Step], &[Subtask, Step], "A person or a failed gate has the task start again.";
         TakeUp = "take_up", Engine(FiredIn::kinds(&[StateKind::Failed])), &[Step], &[Step], "The workflow goes on, and with it a step that was given up.";

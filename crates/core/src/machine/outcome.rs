@@ -9,9 +9,10 @@ use super::fact::forget_overridden;
 use super::fold;
 use super::reject::{FieldError, RejectReason, Rejected};
 use super::task::{Spent, Task};
+use crate::lifecycle::contract::Purpose;
 use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
-use crate::lifecycle::{Activity, Outcome, RoleId, Route, Transition};
+use crate::lifecycle::{Activity, EntryEffect, Outcome, RoleId, Route, Transition};
 use crate::text::start_of;
 
 /// How an activity ended, whichever event reports it.
@@ -142,5 +143,10 @@ fn stay(at: Moment<'_>, end: End<'_>, effect: Option<Effect>) -> Result<TaskUpda
     step.timers = plan_timers(at, &step.task);
     step.record = Some(at.record(&step.task, outcome.as_str(), &Actor::system()));
     step.effects.extend(effect);
+    // The log of its workflow names each attempt that failed.
+    let is_told = end.of_run
+        && at.lifecycle.purpose == Purpose::Step
+        && at.state().on_entry.contains(&EntryEffect::TellParent);
+    step.effects.extend((is_told && at.task.parent.is_some()).then_some(Effect::TellParent));
     Ok(step)
 }

@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TaskId;
+use crate::lifecycle::contract::AgentRole;
 use crate::limits;
 use crate::time::Instant;
 
@@ -62,7 +63,25 @@ pub struct Worker {
 /// Roles that no worker can play: an agent must not answer for a person or for the system.
 const NOT_FOR_WORKERS: [&str; 2] = ["human", "system"];
 
+/// The worker of every node that runs the commands of workflow steps.
+pub const COMMAND_WORKER: &str = "run-command";
+
 impl Worker {
+    /// The worker that every node has without settings. It takes only steps that name it, and it
+    /// is no agent, so no list of workers shows it.
+    pub fn for_commands() -> Self {
+        Self {
+            name: COMMAND_WORKER.to_owned(),
+            capabilities: BTreeSet::new(),
+            roles: BTreeSet::from([AgentRole::Command.to_string()]),
+            cost: 1,
+            speed: 5,
+            // The node's own limit on runs decides.
+            max_concurrent: u32::MAX,
+            account: COMMAND_WORKER.to_owned(),
+        }
+    }
+
     pub fn plays(&self, role: &str) -> bool {
         !NOT_FOR_WORKERS.contains(&role) && (self.roles.is_empty() || self.roles.contains(role))
     }

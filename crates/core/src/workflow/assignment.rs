@@ -14,6 +14,9 @@ pub fn assignment(flow: &Workflow, step: &Step, retry_context: &str) -> String {
     if !step.prompt.trim().is_empty() {
         text += &format!("\n{}\n", fence(&step.prompt));
     }
+    if let Some(command) = &step.run {
+        text += &format!("\nRun this command; it must exit with 0:\n\n{}\n", fence(command));
+    }
     let mut files = |title: &str, paths: &mut dyn Iterator<Item = &String>| {
         let lines: String =
             paths.map(|path| format!("- `{}`\n", in_worktree(worktree, path))).collect();

@@ -127,6 +127,9 @@ pub struct Step {
     pub launch: LaunchMode,
     /// Steps with the same worktree share it and its branch, one at a time.
     pub worktree: Option<String>,
+    /// The command that does the step instead of an agent; its exit code says whether it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// Further instructions for this step's agent.
     pub prompt: String,
     /// Files that the agent reads besides the inputs.
@@ -143,6 +146,10 @@ pub struct Step {
     pub gate: Option<Gate>,
     /// The time limit of one attempt.
     pub timeout: Option<Span>,
+    /// The folder of its run inside each folder of the mailbox, while another run of the workflow
+    /// uses the folders themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// The line of its id in the file.
     pub line: u32,
 }
@@ -228,6 +235,34 @@ impl Workflow {
         let reached = order.downstream(number);
         let steps = self.steps.iter().zip(reached);
         steps.filter_map(|(step, is_reached)| is_reached.then_some(step)).collect()
+    }
+}
+
+/// The folders of the mailbox in which each run may have one of its own.
+const MAILBOX: [&str; 3] = [".workflow/signals/", ".workflow/retry-context/", ".workflow/steps/"];
+
+impl Step {
+    /// The step of a run that has a place of its own in the mailbox: its paths there lead to it.
+    #[must_use]
+    pub fn placed(mut self, place: &str) -> Self {
+        let moved = |path: &mut String| {
+            let folder = MAILBOX.iter().find(|folder| path.starts_with(**folder));
+            if let Some(folder) = folder {
+                path.insert_str(folder.len(), &format!("{place}/"));
+            }
+        };
+        let lists = [&mut self.inputs, &mut self.outputs, &mut self.context];
+        lists.into_iter().flatten().for_each(moved);
+        if let Some(Criterion::File(path)) = &mut self.criterion {
+            moved(path);
+        }
+        if let Signal::SentinelFile { path } = &mut self.signal {
+            moved(path);
+        }
+        let backs = self.gate.iter_mut().flat_map(|gate| &mut gate.on_fail);
+        backs.for_each(|back| moved(&mut back.retry_context_path));
+        self.place = Some(place.to_owned());
+        self
     }
 }
 

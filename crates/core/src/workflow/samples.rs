@@ -26,6 +26,7 @@ pub(super) fn step(id: &str, needs: &[&str], gate: Option<Gate>) -> Step {
         worker: None,
         launch: LaunchMode::Headless,
         worktree: None,
+        run: None,
         prompt: String::new(),
         context: Vec::new(),
         inputs: Vec::new(),
@@ -35,6 +36,7 @@ pub(super) fn step(id: &str, needs: &[&str], gate: Option<Gate>) -> Step {
         needs: needs.iter().map(|id| Need::Step((*id).to_owned())).collect(),
         gate,
         timeout: None,
+        place: None,
         line: 1,
     }
 }

@@ -236,10 +236,11 @@ pub(super) fn read_around(text: &str) -> (Option<WorkflowSource>, Vec<Problem>) 
             Err(problem) => problem,
         };
         // What is left out may be missed, which is no mistake of its own.
-        let follows = problems
-            .iter()
-            .any(|known| known.line == problem.line && known.column >= problem.column)
-            || (!problems.is_empty() && problem.message.contains("missing"))
+        let follows = problems.iter().any(|known| {
+            // A value that is left out leaves its key without one.
+            let is_after = known.column < problem.column && is_key(known);
+            known.line == problem.line && !is_after
+        }) || (!problems.is_empty() && problem.message.contains("missing"))
             || (!problems.is_empty() && problem.message.contains("is empty"));
         // A missing key has no text that could be left out.
         let rest = without(&text, &problem)
@@ -252,6 +253,10 @@ pub(super) fn read_around(text: &str) -> (Option<WorkflowSource>, Vec<Problem>) 
             None => return (None, problems),
         }
     }
+}
+
+fn is_key(problem: &Problem) -> bool {
+    problem.message.starts_with("unknown key")
 }
 
 /// The text with spaces for the key or value at a problem's place, and for what is indented below
@@ -269,7 +274,7 @@ fn without(text: &str, problem: &Problem) -> Option<String> {
             (None, '\'' | '"') => quote = Some(c),
             (None, '{' | '[') => depth += 1,
             (None, '}' | ']') if depth == 0 => return Some(start + place),
-            (None, ',') if depth == 0 => return Some(start + place + 1),
+            (None, ',') if depth == 0 => return Some(start + place + usize::from(is_key(problem))),
             (None, '}' | ']') => depth -= 1,
             (None, _) => {}
         }

@@ -18,14 +18,16 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
         written.as_ref().map_or_else(Vec::new, |list| reader.paths(&list.value))
     };
     let role = agent.and_then(|agent| agent.role.as_ref());
+    let run = source.run.as_ref().and_then(|run| command(source, run, reader));
+    let default_role = if run.is_some() { AgentRole::Command } else { AgentRole::Worker };
     let worker = agent.and_then(|agent| agent.worker.as_ref());
     Step {
         name: reader.text_or(source.name.as_ref(), &id),
-        role: role
-            .map_or_else(|| AgentRole::Worker.to_string(), |role| reader.word(role, "agent type")),
+        role: role.map_or_else(|| default_role.to_string(), |role| reader.word(role, "agent type")),
         worker: worker.map(|worker| reader.word(worker, "worker name")),
         launch: agent.and_then(|agent| agent.launch).unwrap_or(LaunchMode::Headless),
         worktree: agent.and_then(|agent| worktree(agent, reader)),
+        run,
         prompt: reader.text_or(source.prompt.as_ref(), ""),
         context: agent.map_or_else(Vec::new, |agent| reader.paths(&agent.context)),
         inputs: list(&source.inputs, reader),
@@ -35,9 +37,36 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
         needs: Vec::new(),
         gate: None,
         timeout: source.timeout.as_ref().and_then(|timeout| reader.span(timeout)),
+        place: None,
         line: place(&source.id).0,
         id,
     }
+}
+
+/// The command of a step that has no agent, and the keys that mean nothing there.
+fn command(source: &StepSource, run: &Name, reader: &mut Reader<'_>) -> Option<String> {
+    let agent = source.agent.as_ref().map(|agent| (agent, &agent.value));
+    let for_agents = agent.filter(|(_, agent)| {
+        let AgentSource { role, launch, context, worker, worktree: _ } = agent;
+        role.is_some() || launch.is_some() || worker.is_some() || !context.is_empty()
+    });
+    if let Some((written, _)) = for_agents {
+        let message = "a step with `run` has no agent";
+        reader.report.at(written, message, "keep only `worktree`, or remove `run`");
+    }
+    if let Some(prompt) = &source.prompt {
+        reader.report.at(prompt, "nobody reads the prompt of a step with `run`", "remove it");
+    }
+    if let Some(signal) = &source.signal {
+        let message = "the exit code of `run` is the signal of its step";
+        reader.report.at(signal, message, "remove `signal`");
+    }
+    let command = reader.text(run);
+    if command.trim().is_empty() {
+        reader.report.at(run, "the command is empty", "write a command, such as `cargo test`");
+        return None;
+    }
+    Some(command)
 }
 
 fn worktree(agent: &AgentSource, reader: &mut Reader<'_>) -> Option<String> {

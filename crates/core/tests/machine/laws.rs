@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use banksman_core::lifecycle::CounterOverflow;
-use banksman_core::lifecycle::contract::{Field, Note, SettingName, Trigger};
+use banksman_core::lifecycle::contract::{Field, Note, Purpose, SettingName, Trigger};
 use banksman_core::lifecycle::expr::{Expr, ResolvedName};
 use banksman_core::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Outcome, Since, StateKind, Timeout, Transition,
@@ -484,7 +484,16 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
         .cloned()
         .collect();
     let begun_again = match meeting.event {
-        Event::Finished(_) => told == [Effect::Alert],
+        // The log of a workflow names the attempts of its steps that failed.
+        Event::Finished(_) => {
+            let is_step = meeting.lifecycle().purpose == Purpose::Step;
+            told == [Effect::Alert]
+                || (is_step
+                    && matches!(
+                        told[..],
+                        [Effect::TellParent] | [Effect::Alert, Effect::TellParent]
+                    ))
+        }
         Event::Reported(_) => matches!(told[..], [Effect::Alert | Effect::Start { .. }]),
         Event::NeedsLeft(_) => told == [Effect::Alert],
         Event::Asked(_) | Event::Due { .. } | Event::Overridden(_) => {

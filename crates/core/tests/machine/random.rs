@@ -17,7 +17,7 @@ pub(crate) const EVENTS: usize = 40;
 
 /// The minimum number of histories of one lifecycle: enough to take nearly every row of the largest
 /// one.
-const HISTORIES: u32 = 600;
+const HISTORIES: u32 = 1_000;
 
 static BUILTIN: LazyLock<Vec<Arc<Lifecycle>>> = LazyLock::new(|| {
     let get = |name| builtin::get(name, &Overrides::new()).expect("it is in the list");

@@ -395,8 +395,14 @@ fn a_step_that_is_given_up_is_a_persons_to_take_up_or_to_skip() {
         world
     };
     let mut world = given_up();
-    let step = world.goes("human:kim", "on skip", json!({}), "passed");
+    let step = world.goes("human:kim", "on skip", json!({}), "skipped");
     assert_eq!(step.ending, Some(Ending::Done), "what comes after it goes on");
+    assert_eq!(world.field("is_skipped"), true);
+    world.goes("system", "on close", json!({}), "skipped(for_good)");
+    let mut world = given_up();
+    world.goes("human:kim", "on skip", json!({}), "skipped");
+    world.goes("system", "on reset", json!({}), "pending");
+    assert_eq!(world.field("is_skipped"), &Value::Null, "its work counts again");
     let mut world = given_up();
     world.goes("human:kim", "on retry", json!({ "launch": "headless" }), "pending");
     world.is_claimed_by("agent:writer", "running");
@@ -466,10 +472,11 @@ fn feedback_is_lost_only_on_the_way_to_a_gate() {
     for row in &lifecycle.transitions {
         let (from, to) = (lifecycle.state(row.from).name.as_str(), lifecycle.target_name(row.to));
         let judged = to == "passed" || to.starts_with("gate(");
-        let from_work = ["running", "interactive", "checking"].contains(&from) && judged;
+        let from_work =
+            ["running", "running(command)", "interactive", "checking"].contains(&from) && judged;
         let overruled = (from, to) == ("gate(human)", "passed");
         assert_eq!(takes_away(row, "feedback"), from_work || overruled, "{from} to {to}");
         seen += usize::from(from_work);
     }
-    assert_eq!(seen, 16, "four levels from three states, two doubts and two bounds");
+    assert_eq!(seen, 22, "four levels from four states, three doubts and three bounds");
 }

@@ -53,13 +53,34 @@ fn its_work_is_merged_first_where_it_is_to_be() {
     let mut world = merging();
     let step = world.ends(Outcome::Merged, "", json!({}), "complete");
     assert_eq!((step.ending, world.field("merged")), (Some(Ending::Done), &json!(true)));
-    for outcome in [Outcome::Conflict, Outcome::Rejected] {
-        let mut world = merging();
-        world.ends(outcome, "src/lib.rs differs", json!({}), "waiting");
-        assert_eq!(world.field("problem"), "src/lib.rs differs", "{outcome}");
-        world.goes("human:kim", "on accept", json!({}), "complete");
-        assert_eq!(world.field("merged"), &Value::Null, "it is done as it stands");
+    let mut world = merging();
+    world.ends(Outcome::Rejected, "src/lib.rs differs", json!({}), "waiting");
+    assert_eq!(world.field("problem"), "src/lib.rs differs");
+    world.goes("human:kim", "on accept", json!({}), "complete(unmerged)");
+    assert_eq!(world.field("merged"), &Value::Null, "it is done as it stands");
+}
+
+/// A conflict is an agent's to resolve, a few times; then a person is asked.
+#[test]
+fn branches_that_conflict_are_joined_and_merged() {
+    let mut world = merging();
+    for _ in 0..3 {
+        world.ends(Outcome::Conflict, "it conflicts in src/lib.rs", json!({}), "conflicted");
+        assert_eq!(world.field("problem"), "it conflicts in src/lib.rs");
+        world.is_claimed_by("worker:ann", "joining");
+        world.ends(Outcome::Succeeded, "", json!({}), "merging");
     }
+    world.ends(Outcome::Conflict, "it conflicts in src/lib.rs", json!({}), "waiting");
+    let mut world = merging();
+    world.ends(Outcome::Conflict, "it conflicts in src/lib.rs", json!({}), "conflicted");
+    world.is_claimed_by("worker:ann", "joining");
+    world.ends(Outcome::Exhausted, "it gave up", json!({}), "waiting");
+    assert_eq!(world.field("problem"), "it gave up");
+    let mut world = merging();
+    world.ends(Outcome::Conflict, "it conflicts in src/lib.rs", json!({}), "conflicted");
+    world.times_out("1d", "waiting");
+    let problem = "nobody has joined the branches: it conflicts in src/lib.rs";
+    assert_eq!(world.field("problem"), problem);
     let mut world = merging();
     world.times_out("1d", "waiting");
     world.goes("human:kim", "on resume", json!({}), "running");
@@ -91,7 +112,7 @@ fn a_step_that_was_given_up_is_a_persons_to_accept() {
     }
     // The other steps have passed: the workflow may be done without this one.
     counted(&mut world, 0, 1, "waiting");
-    world.goes("human:kim", "on accept", json!({}), "complete");
+    world.goes("human:kim", "on accept", json!({}), "complete(unmerged)");
 }
 
 #[test]

@@ -15,12 +15,12 @@ use super::{NONE, Quote, Rows, Table, counters, states};
 const SEED: &[Quote] = &[
     ("A discrete work chunk executed by a **single agent**.", Rows {
         states: &[("pending", Queued), ("running", Working)],
-        moves: &[("pending", "running", "claim", &["agent", "system"], "if launch")],
+        moves: &[("pending", "running", "claim", &["agent", "system"], "if launch, runs_command")],
         ..NONE
     }),
     ("launch: <method> # interactive | headless | subagent", Rows {
         states: &[("interactive", Waiting)],
-        moves: &[("pending", "interactive", "open", &["human", "system"], "")],
+        moves: &[("pending", "interactive", "open", &["human", "system"], "if launch")],
         ..NONE
     }),
     ("The mechanism by which a Step announces completion and triggers its downstream Gate.", Rows {
@@ -84,16 +84,15 @@ const SEED: &[Quote] = &[
 ];
 
 const SIGNALLED: &str = "if level; clear feedback, diagnostic, verdicts, concerns, review_summary";
-const FAILED_BY_PERSON: &str =
-    "if feedback; set sent_back=true; count rounds; reset failures, unproven; keep feedback";
-const BEGUN_AGAIN: &str = "clear sent_back, open_to_veto, failed_for, diagnostic, reason, retry_from, note, done_in, done_on";
+const FAILED_BY_PERSON: &str = "if feedback; set sent_back=true; count rounds; reset failures, unproven, attempts; keep feedback";
+const BEGUN_AGAIN: &str = "clear sent_back, open_to_veto, failed_for, diagnostic, reason, retry_from, note, done_in, done_on, is_skipped";
 
 /// The seed has steps, gates and their levels. How a step is checked, given up, begun again with
 /// others and closed with its workflow is ours.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[("checking", Reviewing), ("given_up", Failed), ("complete", Done), ("aborted", Cancelled)],
-    terminal: &["complete", "aborted"],
+    states: &[("checking", Reviewing), ("given_up", Failed), ("complete", Done), ("aborted", Cancelled), ("pending(command)", Queued), ("running(command)", Working), ("skipped", Done), ("skipped(for_good)", Done)],
+    terminal: &["complete", "aborted", "skipped(for_good)"],
     moves: &[
         ("pending", "gate(human)", "escalate", &["human", "system"], "compute diagnostic"),
         ("pending", "pending", "reset", &["system"], BEGUN_AGAIN),
@@ -145,11 +144,31 @@ const ADDED: Rows = Rows {
         ("given_up", "gate(human)", "retry", &["human"], "if retry_from; clear reason, retry_from"),
         ("given_up", "gate(human)", "take_up", &["system"], "if retry_from; clear reason, retry_from"),
         ("given_up", "pending", "take_up", &["system"], "clear failed_for, diagnostic, reason, note, done_in, done_on"),
-        ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note, done_in, done_on; reset failures, unproven"),
-        ("given_up", "passed", "skip", &["human"], "clear reason, diagnostic"),
+        ("given_up", "pending", "retry", &["human"], "clear failed_for, diagnostic, reason, note, done_in, done_on; reset failures, unproven, attempts"),
+        ("given_up", "skipped", "skip", &["human"], "set is_skipped=true; clear reason, diagnostic"),
+        ("skipped", "pending", "reset", &["system"], BEGUN_AGAIN),
+        ("skipped", "skipped(for_good)", "close", &["system"], ""),
+        ("skipped", "sent_back", "veto", &["human"], "if level, feedback; set sent_back=true; clear is_skipped; count rounds; reset failures; keep feedback"),
+        ("pending", "pending(command)", "open", &["system"], "if runs_command"),
+        ("pending(command)", "running(command)", "claim", &["shell", "system"], ""),
+        ("pending(command)", "gate(human)", "escalate", &["human", "system"], "compute diagnostic"),
+        ("pending(command)", "pending", "reset", &["system"], BEGUN_AGAIN),
+        ("pending(command)", "aborted", "close", &["system"], "clear sent_back"),
+        ("pending(command)", "given_up", "abort", &["human", "system"], "clear sent_back"),
+        ("running(command)", "passed", "signal", &["agent", "human", "system"], SIGNALLED),
+        ("running(command)", "gate(auto)", "signal", &["agent", "human", "system"], SIGNALLED),
+        ("running(command)", "gate(notify)", "signal", &["agent", "human", "system"], SIGNALLED),
+        ("running(command)", "gate(human)", "signal", &["agent", "human", "system"], SIGNALLED),
+        ("running(command)", "sent_back", "command_failed", &["system"], "if level; set sent_back=true; compute feedback; count failures, rounds; keep feedback"),
+        ("running(command)", "pending(command)", "command_failed", &["system"], "if level; compute diagnostic; count attempts"),
+        ("running(command)", "gate(human)", "escalate", &["agent", "human", "system"], "compute diagnostic; clear feedback"),
+        ("running(command)", "pending", "reset", &["system"], BEGUN_AGAIN),
+        ("running(command)", "aborted", "close", &["system"], "clear sent_back"),
+        ("running(command)", "given_up", "abort", &["human", "system"], "clear sent_back"),
     ],
     timed: &[
         ("running", "gate(human)", "stalled", "24h", Progress, "set diagnostic=stalled, feedback=null"),
+        ("running(command)", "gate(human)", "stalled", "24h", Progress, "set diagnostic=stalled, feedback=null"),
         ("checking", "gate(human)", "not_checked", "1d", Entry, "set diagnostic=the check timed out, feedback=null"),
         ("gate(auto)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
         ("gate(notify)", "gate(human)", "gate_timeout", "30min", Entry, "set diagnostic=no verdict"),
@@ -179,6 +198,19 @@ const ADDED: Rows = Rows {
                 ("crashed", "again"),
             ],
         ),
+        (
+            "running(command)",
+            "agent",
+            &[
+                ("succeeded", "signal"),
+                ("nothing_to_do", "signal"),
+                ("verify_failed", "command_failed"),
+                ("stalled", "command_failed"),
+                ("crashed", "command_failed"),
+                ("transient", "again"),
+                ("otherwise", "escalate"),
+            ],
+        ),
         ("gate(auto)", "panel", &[("otherwise", "escalate")]),
         ("gate(notify)", "panel", &[("otherwise", "escalate")]),
         ("gate(veto)", "human", &[("pass", "pass"), ("abort", "abort")]),
@@ -196,16 +228,20 @@ const ADDED: Rows = Rows {
         ("sent_back", "tell_parent"),
         ("passed", "tell_parent"),
         ("given_up", "tell_parent"),
+        ("pending(command)", "tell_parent"),
+        ("running(command)", "tell_parent"),
+        ("skipped", "tell_parent"),
+        ("skipped(for_good)", "clean_up"),
         ("complete", "clean_up"),
         ("aborted", "tell_parent, clean_up"),
     ],
-    counters: &[("unproven", Some(10), Some("gate(human)"))],
+    counters: &[("unproven", Some(10), Some("gate(human)")), ("attempts", Some(3), Some("gate(human)"))],
 };
 
 pub(super) const TABLE: Table = Table {
     name: "step",
     initial: "pending",
-    roles: &["agent", "reviewer"],
+    roles: &["agent", "reviewer", "shell"],
     seed: SEED,
     pending: &[],
     added: ADDED,
@@ -367,7 +403,7 @@ fn a_step_that_has_passed_can_be_sent_back_until_the_workflow_is_over() {
 
 #[test]
 fn a_person_gives_a_step_up_tries_it_again_or_goes_on_without_it() {
-    for (to, trigger) in [("pending", "retry"), ("passed", "skip")] {
+    for (to, trigger) in [("pending", "retry"), ("skipped", "skip")] {
         let mut play = signalled(Some("human"));
         assert_eq!(
             errors(play.ask("human:kim", "given_up", Value::Null)),

@@ -1,7 +1,7 @@
 //! The task that holds a workflow's steps (seed 002).
 
-use banksman_core::lifecycle::Since::Entry;
-use banksman_core::lifecycle::StateKind::{Cancelled, Done, Reviewing, Waiting, Working};
+use banksman_core::lifecycle::Since::{Entry, Progress};
+use banksman_core::lifecycle::StateKind::{Cancelled, Done, Queued, Reviewing, Waiting, Working};
 use banksman_core::lifecycle::check::Overrides;
 use serde_json::{Value, json};
 
@@ -29,8 +29,11 @@ const SEED: &[Quote] = &[
 /// The seed has the end of a workflow, and nothing of what can go wrong before it.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[("running", Working), ("waiting", Waiting)],
-    terminal: &[],
+    states: &[
+        ("running", Working), ("waiting", Waiting), ("conflicted", Queued), ("joining", Working),
+        ("complete(unmerged)", Done),
+    ],
+    terminal: &["complete(unmerged)"],
     moves: &[
         ("running", "waiting", "finish", &["system"], "if children_given_up; set problem=a step was given up"),
         ("running", "complete", "finish", &["system"], "if children_open, merges"),
@@ -39,35 +42,60 @@ const ADDED: Rows = Rows {
         ("running", "running", "led", &["system"], "set led=true"),
         ("merging", "waiting", "trip", &["system"], "compute problem"),
         ("merging", "aborted", "abort", &["human", "system"], ""),
-        ("waiting", "running", "resume", &["human"], "clear problem, children_open, children_given_up, led, merged"),
+        ("waiting", "running", "resume", &["human"], "clear problem, children_open, children_given_up, led, merged; reset conflicts"),
         ("waiting", "running", "taken_up", &["system"], "if children_given_up; clear problem, children_open, children_given_up, led, merged"),
-        ("waiting", "complete", "accept", &["human"], "if children_open"),
+        ("waiting", "complete(unmerged)", "accept", &["human"], "if children_open"),
         ("waiting", "aborted", "abort", &["human", "system"], ""),
+        ("merging", "conflicted", "merge_conflict", &["system"], "compute problem; count conflicts"),
+        ("conflicted", "joining", "claim", &["worker", "system"], ""),
+        ("conflicted", "waiting", "over_budget", &["system"], "compute problem"),
+        ("conflicted", "aborted", "abort", &["human", "system"], ""),
+        ("joining", "merging", "joined", &["worker", "system"], "clear problem"),
+        ("joining", "waiting", "trip", &["human", "system"], "compute problem"),
+        ("joining", "waiting", "over_budget", &["system"], "compute problem"),
+        ("joining", "aborted", "abort", &["human", "system"], ""),
     ],
     timed: &[
         ("running", "waiting", "trip", "14d", Entry, "set problem=the time limit is reached"),
         ("waiting", "aborted", "unanswered", "7d", Entry, "compute reason"),
         ("merging", "waiting", "trip", "1d", Entry, "set problem=the merge timed out"),
+        ("conflicted", "waiting", "not_joined", "1d", Entry, "compute problem"),
+        ("joining", "waiting", "stalled", "24h", Progress, "set problem=the agent that joins the branches stalled"),
     ],
     requires: &[("waiting", &["problem"]), ("aborted", &["reason"])],
     does: &[
         ("running", "wait", &[("met", "finish")]),
-        ("merging", "merge", &[("otherwise", "trip")]),
+        ("merging", "merge", &[("conflict", "merge_conflict"), ("otherwise", "trip")]),
+        (
+            "joining",
+            "agent",
+            &[
+                ("succeeded", "joined"),
+                ("verify_failed", "again"),
+                ("policy", "again"),
+                ("quota", "again"),
+                ("transient", "again"),
+                ("stalled", "again"),
+                ("crashed", "again"),
+                ("otherwise", "trip"),
+            ],
+        ),
         ("waiting", "human", &[("resume", "resume"), ("accept", "accept"), ("abort", "abort")]),
     ],
     effects: &[
         ("running", "lead_children"),
         ("waiting", "notify, lead_children"),
         ("complete", "notify, lead_children, clean_up"),
+        ("complete(unmerged)", "notify, lead_children, clean_up"),
         ("aborted", "lead_children, clean_up"),
     ],
-    counters: &[],
+    counters: &[("conflicts", Some(3), Some("waiting"))],
 };
 
 pub(super) const TABLE: Table = Table {
     name: "workflow",
     initial: "running",
-    roles: &[],
+    roles: &["worker"],
     seed: SEED,
     pending: &[],
     added: ADDED,

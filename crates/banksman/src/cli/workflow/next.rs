@@ -36,7 +36,8 @@ pub(super) fn run(context: &Context, args: &NextArgs) -> Result<Exit> {
     if standing.steps.iter().any(Stored::is_driven_by_person) {
         follow_up(context, &session)?;
         let id = standing.workflow.task.id;
-        standing = workflows::status(&session, tasks::find(&session, id)?)?;
+        let found = tasks::find(&session, id)?;
+        standing = workflows::status(&session, &context.config.agents, found)?;
     }
     let mut todos = workflows::next(&standing);
     let is_known = |todo: &&mut NextAction| args.known.contains(&todo.step);

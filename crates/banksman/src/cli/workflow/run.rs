@@ -22,6 +22,7 @@ use crate::ops::error_report::Code;
 use crate::ops::workflows::{self, StartRequest, Started, WorkflowStatus};
 use crate::ops::{Session, tasks};
 use crate::store::Stored;
+use crate::store::runs::PastRun;
 
 /// Run a workflow: its steps become tasks
 ///
@@ -87,7 +88,8 @@ pub(super) fn run(context: &Context, args: &RunArgs) -> Result<Exit> {
     }
     let mut standings = Vec::new();
     for id in &ids {
-        standings.push(workflows::status(&session, tasks::find(&session, *id)?)?);
+        let found = tasks::find(&session, *id)?;
+        standings.push(workflows::status(&session, &context.config.agents, found)?);
     }
     let (code, failed) = if stays { unfinished(&standings) } else { (Code::Unfinished, vec![]) };
     let document = || api::list("workflows", standings.iter().map(api::workflow::Workflow::new));
@@ -173,12 +175,23 @@ impl ProgressLog {
             {
                 lines.extend(self.missed_answers(session, step)?);
             }
-            let is_move = |record: &Record| record.from.as_ref() != Some(&record.to);
-            let moves = entries.into_iter().filter(|(_, _, record)| is_move(record));
-            lines.extend(moves.map(|(at, seq, record)| {
-                let text = format!("{:<28} {}", sanitize(&step.task.title), record.to);
-                (at, step.task.id, seq, text)
-            }));
+            for (at, seq, record) in entries {
+                let text = if record.from.as_ref() == Some(&record.to) {
+                    let failed = tasks::past_runs(session, step.task.id)?.into_iter();
+                    let mut failed = failed.filter(|run| run.ended_at == Some(at));
+                    failed.find(PastRun::has_failed).map(|run| first_line(&run.failure_line()))
+                } else {
+                    let told = [Field::Feedback, Field::Diagnostic, Field::Reason];
+                    let why = told.into_iter().find_map(|field| record.text(field));
+                    let why = why.map(|why| format!(": {}", first_line(why)));
+                    Some(format!("{}{}", record.to, why.unwrap_or_default()))
+                };
+                let line = |text: String| {
+                    let text = format!("{:<28} {}", sanitize(&step.task.title), sanitize(&text));
+                    (at, step.task.id, seq, text)
+                };
+                lines.extend(text.map(line));
+            }
         }
         lines.sort();
         for (at, id, _, text) in lines {

@@ -15,6 +15,7 @@ use crate::ops::panels::{PendingReview, ReviewerStatus};
 use crate::ops::tasks;
 use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
+use crate::store::runs::PastRun;
 
 /// How many steps are shown one by one.
 const ROWS: usize = 40;
@@ -83,6 +84,10 @@ fn reviews_of<'s>(standing: &'s WorkflowStatus, step: &Stored) -> &'s [PendingRe
     standing.reviews.get(&step.task.id).map_or(&[], Vec::as_slice)
 }
 
+fn failed_of<'s>(standing: &'s WorkflowStatus, step: &Stored) -> &'s [PastRun] {
+    standing.failed.get(&step.task.id).map_or(&[], Vec::as_slice)
+}
+
 /// What a reviewer is doing, in a few words.
 fn review_summary(review: &PendingReview) -> String {
     let PendingReview { task, reviewer, missed, .. } = review;
@@ -116,10 +121,17 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
         let told = [Field::Reason, Field::Diagnostic, Field::Feedback];
         let again = tasks::tried_again_at(stored);
         let again = again.map(|at| format!("retry at {}", local_time(at)));
+        let failed = failed_of(standing, stored).last().map(PastRun::failure_line);
+        let again = again.map(|at| match &failed {
+            Some(failed) => format!("{at}; {failed}"),
+            None => at,
+        });
         let why = match (reviews.is_empty(), workflows::veto_ends(stored)) {
             (_, Some(at)) => Some(format!("continues at {} unless you veto it", local_time(at))),
             (true, None) => {
-                again.or(told.into_iter().find_map(|field| stored.text(field)).map(str::to_owned))
+                let told = told.into_iter().find_map(|field| stored.text(field));
+                let place = standing.places.get(&stored.task.id).map(ToString::to_string);
+                again.or(told.map(str::to_owned)).or(place).or(failed)
             }
             (false, None) => Some(reviews.join("; ")),
         };

@@ -101,6 +101,9 @@ pub struct AgentRequest {
     pub session: Option<String>,
     /// The JSON Schema of the final answer.
     pub schema: Option<Value>,
+    /// Whether an answer that does not match the schema is read as one that plainly means the same.
+    #[serde(default)]
+    pub lenient: bool,
     pub mcp: Option<McpServer>,
     /// What this run may still spend, for agents that enforce it themselves.
     pub cost_micros: Option<i64>,

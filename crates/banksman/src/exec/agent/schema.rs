@@ -101,6 +101,89 @@ pub fn without_optional_nulls(schema: &Value, answer: Value) -> Value {
     }
 }
 
+/// An object as it is plainly meant: names and words in another case, one text for a list, missing
+/// texts and lists, and members that the schema does not know, whose values join the last list so
+/// that people read them. A word that decides, such as a verdict, is never made up: only a choice
+/// that may be empty is left empty.
+pub fn plainly_meant(schema: &Value, answer: Value) -> Value {
+    let (Some(known), Value::Object(given)) = (schema["properties"].as_object(), &answer) else {
+        return answer;
+    };
+    let mut meant = Map::new();
+    let mut unknown = Vec::new();
+    for (name, value) in given {
+        let own = known.keys().find(|known| *known == name);
+        let alike = || {
+            known
+                .keys()
+                .find(|known| known.eq_ignore_ascii_case(name) && !given.contains_key(*known))
+        };
+        match own.or_else(alike) {
+            Some(name) => {
+                meant.insert(name.clone(), value.clone());
+            }
+            None => unknown.push((name, value)),
+        }
+    }
+    for (name, schema) in known {
+        let value = meant.remove(name).filter(|value| !value.is_null());
+        let value = value.map_or_else(|| empty(schema), |value| Some(as_meant(schema, value)));
+        meant.extend(value.map(|value| (name.clone(), value)));
+    }
+    let is_list = |name: &&String| known[name.as_str()]["type"] == "array";
+    if let Some(list) = known.keys().rfind(is_list)
+        && let Some(Value::Array(items)) = meant.get_mut(list)
+    {
+        let says = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => false,
+            Value::Bool(true) | Value::Number(_) => true,
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+        };
+        let more = unknown.into_iter().filter(|(_, value)| says(value));
+        items.extend(more.map(|(name, value)| json!(format!("{name}: {}", plain(value)))));
+    }
+    Value::Object(meant)
+}
+
+/// The value of a member that is not there; none if leaving it out could mean something.
+fn empty(schema: &Value) -> Option<Value> {
+    match (&schema["enum"], schema["type"].as_str()) {
+        (Value::Array(words), _) => words.contains(&json!("")).then(|| json!("")),
+        (_, Some("array")) => Some(json!([])),
+        (_, Some("string")) => Some(json!("")),
+        (_, Some(_) | None) => None,
+    }
+}
+
+fn as_meant(schema: &Value, value: Value) -> Value {
+    match (&schema["enum"], schema["type"].as_str(), &value) {
+        (Value::Array(words), _, Value::String(said)) => {
+            let is_meant = |word: &&Value| {
+                word.as_str().is_some_and(|word| word.eq_ignore_ascii_case(said.trim()))
+            };
+            // A reason without a way of its own takes the way of all others.
+            words.iter().find(is_meant).cloned().or_else(|| empty(schema)).unwrap_or(value)
+        }
+        (_, Some("array"), Value::String(text)) if text.trim().is_empty() => json!([]),
+        (_, Some("array"), Value::String(_)) => json!([value]),
+        (_, Some("array"), Value::Array(items)) => {
+            let texts = schema["items"]["type"] == "string";
+            items.iter().map(|item| if texts { json!(plain(item)) } else { item.clone() }).collect()
+        }
+        (_, Some("string"), Value::Array(_) | Value::Object(_) | Value::Number(_)) => {
+            json!(plain(&value))
+        }
+        (_, _, _) => value,
+    }
+}
+
+/// A value as text.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 fn lists(names: &Value, name: &str) -> bool {
     names.as_array().is_some_and(|names| names.iter().any(|one| one == name))
 }
@@ -259,6 +342,50 @@ fn shown(place: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verdict_is_read_as_it_is_plainly_meant() {
+        let shape: Value =
+            serde_json::from_str(include_str!("../../../prompts/verdict.schema.json")).unwrap();
+        let routed = with_choice(shape.clone(), "reason", &["", "bad-plan"]);
+        let full = json!({ "verdict": "BLOCK", "rationale": "no", "concerns": ["c"], "suggestions": [], "reason": "" });
+        let plain = [
+            full.clone(),
+            json!({ "verdict": "BLOCK", "rationale": "no", "concerns": ["c"], "suggestions": [] }),
+            json!({ "verdict": "block", "rationale": "no", "concerns": "c" }),
+            json!({ "Verdict": "Block ", "rationale": "no", "concerns": ["c"], "reason": null }),
+            json!({ "verdict": "BLOCK", "rationale": "no", "concerns": ["c"], "reason": "other" }),
+            json!({ "verdict": "BLOCK", "rationale": "no", "concerns": ["c"], "veto": false }),
+        ];
+        for answer in plain {
+            let meant = plainly_meant(&routed, answer.clone());
+            assert_eq!(meant, full, "{answer}");
+            assert_eq!(violations(&routed, &meant), Vec::<String>::new());
+        }
+        let more = json!({ "verdict": "APPROVE", "confidence": 0.4, "must_fix": ["the index"] });
+        let meant = plainly_meant(&shape, more);
+        assert_eq!(meant["suggestions"], json!(["confidence: 0.4", "must_fix: [\"the index\"]"]));
+        assert_eq!(violations(&shape, &meant), Vec::<String>::new());
+        // Nonsense is no verdict, least of all an approval.
+        for nonsense in [
+            json!({}),
+            json!({ "rationale": "it is fine", "concerns": [], "suggestions": [] }),
+            json!({ "verdict": "", "rationale": "it is fine" }),
+            json!({ "verdict": "fine" }),
+            json!({ "verdict": true }),
+            json!({ "verdict": ["APPROVE"] }),
+            json!({ "review": { "verdict": "APPROVE" } }),
+            json!({ "verdict": "APPROVE or BLOCK" }),
+            json!(["APPROVE"]),
+            json!("APPROVE"),
+        ] {
+            for shape in [&shape, &routed] {
+                let meant = plainly_meant(shape, nonsense.clone());
+                assert_ne!(violations(shape, &meant), Vec::<String>::new(), "{nonsense}");
+            }
+        }
+    }
+
     use serde_json::json;
 
     #[test]

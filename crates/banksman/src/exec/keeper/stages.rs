@@ -9,8 +9,8 @@ use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::policy::Action;
 use banksman_core::receipt::{
-    EndCause, Evidence, FaultKind, MergeReport, PrepareFault, Receipt, StreamSummary, Terminal,
-    Usage,
+    CheckResult, EndCause, Evidence, FaultKind, MergeReport, PrepareFault, ProcessExit, Receipt,
+    StreamSummary, Terminal, Usage,
 };
 use banksman_core::text::start_of;
 
@@ -24,6 +24,7 @@ use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::agent_turn::{AgentTurn, Logs};
 use super::folder::{ERR_FILE, OUT_FILE};
+use super::join::join_prompt;
 use super::lease::{LeaseRenewal, millis};
 use super::status::Stage;
 use super::watch::POLL_INTERVAL;
@@ -77,8 +78,16 @@ impl Keeper {
         let (folder, prepared) = self.prepare(place)?;
         self.clear_mailbox(&work.checks, &folder)?;
         self.status_file.status.stage = Stage::Agent;
-        let ended = self.run_turns(work, &folder);
+        let conflicts = prepared.as_ref().map_or(&[][..], |prepared| &prepared.conflicts);
+        let ended = match join_prompt(work, conflicts)? {
+            Some(prompt) => {
+                let ask = AgentRequest { prompt, ..work.ask.clone() };
+                self.run_turns(&AgentWork { ask, ..work.clone() }, &folder)
+            }
+            None => self.run_turns(work, &folder),
+        };
         self.wall = None;
+        let command = work.command.as_ref().map(|command| self.command_result(command));
         if let Some(reading) = &mut self.receipt.reading {
             reading.reports.extend(self.folder.reports());
         }
@@ -87,12 +96,32 @@ impl Keeper {
         self.status_file.status.stage = Stage::Evidence;
         self.gather(work, &folder, place.zip(prepared), succeeded)?;
         ended?;
+        if let Some(check) = command {
+            let evidence = self.receipt.evidence.get_or_insert_default();
+            evidence.checks.insert(0, CheckResult { head: evidence.head.clone(), ..check });
+        }
         match &work.evaluator {
             Some(evaluator) if self.is_inconclusive(work) => {
                 self.evaluate(evaluator, &evaluator_input(&self.receipt))
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// What the exit of a step's command says, with the end of its output. No line of the output
+    /// counts as an agent's word.
+    fn command_result(&mut self, command: &str) -> CheckResult {
+        let exit = self.receipt.exit.unwrap_or(ProcessExit { code: None, signal: None });
+        let ok = exit.code == Some(0);
+        let terminal = Some(if ok { Terminal::Success } else { Terminal::Error });
+        self.receipt.reading = Some(StreamSummary { terminal, ..StreamSummary::default() });
+        // Without it, only the message is poorer: the exit code decides.
+        let output = fs::read(self.folder.path().join(OUT_FILE)).unwrap_or_default();
+        let from = output.len().saturating_sub(limits::CHECK_TAIL_BYTES);
+        let tail = String::from_utf8_lossy(&output[from..]).trim_end().to_owned();
+        let millis = clock::now().since(self.receipt.started_at).0;
+        let (command, head) = (command.to_owned(), String::new());
+        CheckResult { command, head, exit, millis, tail }
     }
 
     /// Gathers evidence. After an unsuccessful run it neither commits nor checks.
@@ -108,18 +137,23 @@ impl Keeper {
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let signal_file = self.take_signal_file(demanded, folder);
         let workspace = place.as_ref().map(|(workspace, _)| *workspace);
-        let mut evidence = match place {
+        let mut evidence = match &place {
             Some((workspace, prepared)) => {
-                let message = succeeded.then_some(work.commit_message.as_str());
+                // A merge that the agent did not finish must not become a commit of markers.
+                let is_joined = self.is_joined(workspace, prepared)?;
+                let message = (succeeded && is_joined).then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
                 let checks = Verification { commands, ..demanded.clone() };
-                evidence::gather(self, workspace, &prepared, &checks, message)?
+                evidence::gather(self, workspace, prepared, &checks, message)?
             }
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
         };
         if let Some(workspace) = workspace.filter(|_| succeeded) {
             self.find_pull_request(workspace, &mut evidence);
+        }
+        if let Some((workspace, prepared)) = &place {
+            evidence.unmerged = self.unmerged(workspace, prepared, &evidence)?;
         }
         evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);
         evidence.missing = missing;
@@ -145,7 +179,8 @@ impl Keeper {
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
         let gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
         let criterion = checks.criterion.clone();
-        self.receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
+        let unmerged = self.unmerged(workspace, &prepared, &gathered)?;
+        self.receipt.evidence = Some(Evidence { missing, criterion, unmerged, ..gathered });
         Ok(())
     }
 
@@ -171,13 +206,12 @@ impl Keeper {
         let workspace = place.ok_or_else(no_worktree)?;
         // A branch that collects others is built first.
         if !workspace.merges_in.is_empty() {
-            match self.prepare(place) {
-                Ok(_) => {}
-                Err(EndCause::NotPrepared { detail, class: PrepareFault::Diverged }) => {
-                    self.receipt.merge = Some(MergeReport::Conflict { paths: vec![detail] });
-                    return Ok(());
-                }
-                Err(ended) => return Err(ended),
+            let (_, prepared) = self.prepare(place)?;
+            let conflicts = prepared.map(|prepared| prepared.conflicts).unwrap_or_default();
+            if !conflicts.is_empty() {
+                let paths = conflicts.iter().map(ToString::to_string).collect();
+                self.receipt.merge = Some(MergeReport::Conflict { paths });
+                return Ok(());
             }
         }
         self.status_file.status.stage = Stage::Merge;
@@ -421,6 +455,7 @@ fn check_answer(ask: &AgentRequest, receipt: &mut Receipt) {
         return;
     };
     let answer = schema::without_optional_nulls(schema, answer.clone());
+    let answer = if ask.lenient { schema::plainly_meant(schema, answer) } else { answer };
     receipt.objections = schema::violations(schema, &answer);
     if answer.to_string().len() > limits::ANSWER_BYTES {
         let most = limits::ANSWER_BYTES / 1024;

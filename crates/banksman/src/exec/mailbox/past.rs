@@ -35,11 +35,14 @@ impl Mailbox {
         let past = format!("{PAST}/{}", file_name(label));
         let _lock = self.lock()?;
         let mut moved = 0;
-        for name in self.names(SIGNALS)?.iter().filter(|name| signals.contains(*name)) {
-            moved += self.archive(SIGNALS, name, &past)?;
+        let own = self.folder(SIGNALS);
+        for name in self.names(&own)?.iter().filter(|name| signals.contains(*name)) {
+            moved += self.archive(&own, name, &past)?;
         }
         let is_taken = |name: &&String| signals.iter().any(|signal| is_taken_signal(signal, name));
-        for name in self.names(TAKEN)?.iter().filter(is_taken) {
+        // What another run has read is its own.
+        let taken = if self.run.is_some() { Vec::new() } else { self.names(TAKEN)? };
+        for name in taken.iter().filter(is_taken) {
             moved += self.archive(TAKEN, name, &past)?;
         }
         for template in retry_paths {
@@ -53,7 +56,7 @@ impl Mailbox {
             }
         }
         for folder in [SIGNALS, FEEDBACK] {
-            place::created(&self.root, &format!("{folder}/x"))?;
+            place::created(&self.root, &format!("{}/x", self.folder(folder)))?;
         }
         Ok(moved)
     }

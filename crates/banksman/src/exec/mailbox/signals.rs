@@ -128,9 +128,12 @@ impl SignalFile {
 impl Mailbox {
     /// Whether the signals folder holds anything that was not taken.
     pub fn has_signals(&self) -> bool {
-        let Ok(entries) = fs::read_dir(self.signals_folder()) else { return false };
-        // A hint: the turn that reads the folder reports what it cannot read.
-        entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
+        let holds_any = |folder: PathBuf| {
+            let Ok(entries) = fs::read_dir(folder) else { return false };
+            // A hint: the turn that reads the folder reports what it cannot read.
+            entries.flatten().any(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
+        };
+        self.signals_folders().into_iter().any(holds_any)
     }
 
     /// The signals that exist, in the expected order. For a gate it returns all, a fail before a
@@ -138,7 +141,7 @@ impl Mailbox {
     pub fn look(&self, expected: &[ExpectedSignal], now: Instant) -> Result<Vec<SignalFile>> {
         let mut found = Vec::new();
         for what in expected {
-            for (path, kind) in paths(what) {
+            for (path, kind) in paths(what, &self.folder(SIGNALS)) {
                 found.extend(self.look_at(what, &path, kind, now)?);
             }
         }
@@ -299,14 +302,14 @@ pub(super) enum Kind {
     Fail,
 }
 
-fn paths(what: &ExpectedSignal) -> Vec<(String, Kind)> {
+fn paths(what: &ExpectedSignal, signals: &str) -> Vec<(String, Kind)> {
     match what {
         ExpectedSignal::Step { path: Some(path), .. } => vec![(path.clone(), Kind::Done)],
         ExpectedSignal::Step { id, path: None } => {
-            vec![(format!("{SIGNALS}/{}", step_signal(id)), Kind::Done)]
+            vec![(format!("{signals}/{}", step_signal(id)), Kind::Done)]
         }
         ExpectedSignal::Gate { id } => {
-            gate_signals(id).map(|(name, kind)| (format!("{SIGNALS}/{name}"), kind)).collect()
+            gate_signals(id).map(|(name, kind)| (format!("{signals}/{name}"), kind)).collect()
         }
     }
 }

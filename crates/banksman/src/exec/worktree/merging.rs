@@ -2,13 +2,12 @@
 //!
 //! A merge happens completely or not at all: the worktree never stays in between.
 
+use std::fmt;
 use std::path::Path;
-
-use banksman_core::receipt::EndCause;
 
 use super::{WorktreeJob, diverged, environment, head_of, names};
 use crate::exec::git::{self, Git, MergeTree};
-use crate::exec::job::{JobResult, Workspace};
+use crate::exec::job::{JobResult, LeftOut, Workspace};
 use crate::exec::process::Result;
 
 /// The most branches that one task may merge.
@@ -16,18 +15,45 @@ const MAX_BRANCHES: usize = 200;
 /// The most files that a conflict names.
 const MAX_PATHS: usize = 20;
 
+/// A branch that could not be merged in, because both sides have changed these files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchConflict {
+    pub branch: String,
+    pub tip: String,
+    pub paths: Vec<String>,
+}
+
+impl fmt::Display for BranchConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { branch, paths, .. } = self;
+        let named: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
+        let more = match paths.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        write!(f, "`{branch}` conflicts in {}{more}", named.join(", "))
+    }
+}
+
+/// A branch with its commits merged in, and what could not be merged.
+pub(super) struct MergedBranch {
+    /// The commit that the task's own work starts from.
+    pub(super) base: String,
+    pub(super) head: String,
+    pub(super) conflicts: Vec<BranchConflict>,
+}
+
 impl WorktreeJob<'_> {
-    /// Merges what the branch does not contain yet. Returns the commit that the task's own work
-    /// starts from, and the head.
+    /// Merges what the branch does not contain yet, without the work that is left out. What
+    /// conflicts is for whoever works here.
     pub(super) fn merge_branches(
         &mut self,
         (mut base, mut head): (String, String),
-    ) -> JobResult<(String, String)> {
+        record: &Path,
+        start: &str,
+    ) -> JobResult<MergedBranch> {
         let workspace = self.workspace;
         let count = workspace.merges_in.len();
-        if count == 0 {
-            return Ok((base, head));
-        }
         if count > MAX_BRANCHES {
             let detail = format!("cannot merge {count} branches, at most {MAX_BRANCHES}");
             return Err(environment(detail));
@@ -35,9 +61,12 @@ impl WorktreeJob<'_> {
         let mut tips = Vec::new();
         for branch in workspace.merges_in.iter().filter(|branch| **branch != workspace.branch) {
             match tip_of(&mut self.repo_git(), workspace, branch)? {
-                Some(tip) => tips.push((branch.as_str(), tip)),
+                Some(tip) => tips.push((branch.clone(), tip)),
                 None => self.notes.push(format!("there is no branch `{branch}` to merge")),
             }
+        }
+        if self.leave_out(&head, &mut tips, record, start)? {
+            (base, head) = (start.to_owned(), start.to_owned());
         }
         let mut git = Git::at(self.runner, &workspace.worktree);
         if let [(branch, tip)] = tips.as_slice()
@@ -48,14 +77,89 @@ impl WorktreeJob<'_> {
             let onto = &workspace.base;
             self.notes.push(format!("`{branch}` conflicts with the current `{onto}`"));
         }
+        let mut conflicts = Vec::new();
         for (branch, tip) in &tips {
-            if !git.is_ancestor(tip, &head)? {
-                head = merge_in(&mut git, (branch, tip), &head, &workspace.worktree)?;
+            if git.is_ancestor(tip, &head)? {
+                continue;
+            }
+            match merge_in(&mut git, (branch, tip), &head, &workspace.worktree)? {
+                Ok(merged) => head = merged,
+                Err(conflict) => conflicts.push(conflict),
             }
         }
-        let base = start_of_own_work(&mut git, base, &head, &tips)?;
-        Ok((base, head))
+        let base =
+            if tips.is_empty() { base } else { start_of_own_work(&mut git, base, &head, &tips)? };
+        Ok(MergedBranch { base, head, conflicts })
     }
+
+    /// Has branches that work shares with skipped work end before that, and starts the task's own
+    /// branch again if it contains skipped work, which a rescue ref keeps. Returns whether it did.
+    /// A commit that the remaining work is built on is not skipped work.
+    fn leave_out(
+        &mut self,
+        head: &str,
+        tips: &mut Vec<(String, String)>,
+        record: &Path,
+        start: &str,
+    ) -> JobResult<bool> {
+        let LeftOut { commits, shared } = &self.workspace.left_out;
+        let mut git = Git::at(self.runner, &self.workspace.worktree);
+        let others = tips.iter().filter(|(branch, _)| !shared.contains_key(branch));
+        let others = others.map(|(_, tip)| tip).chain(shared.values().flatten());
+        let stays: Vec<&str> = others.map(String::as_str).chain([start]).collect();
+        let mut skipped = Vec::new();
+        for commit in commits {
+            if git.commit_of(commit)?.is_some() && !is_in_any(&mut git, commit, &stays)? {
+                skipped.push(commit.as_str());
+            }
+        }
+        let mut kept = Vec::new();
+        for (branch, tip) in std::mem::take(tips) {
+            match shared.get(&branch) {
+                Some(own) if contains_any(&mut git, &tip, &skipped)? => {
+                    kept.extend(own.iter().map(|commit| (branch.clone(), commit.clone())));
+                }
+                Some(_) | None => kept.push((branch, tip)),
+            }
+        }
+        *tips = kept;
+        if !contains_any(&mut git, head, &skipped)? {
+            return Ok(false);
+        }
+        let saved = self.save(record, &[])?;
+        let branch = &self.workspace.branch;
+        if !saved.whole {
+            let why = "cannot be saved before skipped work is left out";
+            return Err(diverged(format!("what is in the worktree of `{branch}` {why}")));
+        }
+        let mut git = self.git();
+        git.reset_hard(start)?;
+        git.clean_untracked()?;
+        let own = shared.get(branch).into_iter().flatten();
+        tips.extend(own.map(|commit| (branch.clone(), commit.clone())));
+        let rescue = saved.reference.map(|name| format!("; it is saved as `{name}`"));
+        let rescue = rescue.unwrap_or_default();
+        self.notes.push(format!("`{branch}` starts again without skipped work{rescue}"));
+        Ok(true)
+    }
+}
+
+fn is_in_any(git: &mut Git<'_>, commit: &str, heads: &[&str]) -> Result<bool> {
+    for head in heads {
+        if git.is_ancestor(commit, head)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn contains_any(git: &mut Git<'_>, head: &str, commits: &[&str]) -> Result<bool> {
+    for commit in commits {
+        if git.is_ancestor(commit, head)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether another branch also contains some of these commits. They are linear, so it contains the
@@ -100,16 +204,17 @@ fn merge_in(
     (branch, tip): (&str, &str),
     head: &str,
     worktree: &Path,
-) -> JobResult<String> {
+) -> JobResult<std::result::Result<String, BranchConflict>> {
     // Try the merge on the commits first, so that a conflict leaves no trace in the files.
     if !git.is_ancestor(head, tip)?
         && let MergeTree::Conflict { paths } = git.merge_tree(head, tip)?
     {
-        return Err(conflict(branch, &paths));
+        let (branch, tip) = (branch.to_owned(), tip.to_owned());
+        return Ok(Err(BranchConflict { branch, tip, paths }));
     }
     let merged = git.merge_in(tip, &format!("merge {branch}"))?;
     if merged.ok() {
-        return Ok(head_of(git)?);
+        return Ok(Ok(head_of(git)?));
     }
     // There is nothing to undo if git refused to begin.
     git.abort("merge")?;
@@ -121,22 +226,13 @@ fn merge_in(
     Err(diverged(why))
 }
 
-fn conflict(branch: &str, paths: &[String]) -> EndCause {
-    let named: Vec<&str> = paths.iter().take(MAX_PATHS).map(String::as_str).collect();
-    let more = match paths.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    diverged(format!("cannot merge `{branch}`: it conflicts in {}{more}", named.join(", ")))
-}
-
 /// The commit to measure the task's own work from: one that contains the base and every merged
 /// branch, since merged work is not the task's. It may be on no branch.
 fn start_of_own_work(
     git: &mut Git<'_>,
     base: String,
     head: &str,
-    tips: &[(&str, String)],
+    tips: &[(String, String)],
 ) -> Result<String> {
     let mut start = base;
     for (_, tip) in tips {

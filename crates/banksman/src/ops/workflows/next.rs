@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use banksman_core::fence::fence;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::{Activity, StateKind, TransitionTarget};
@@ -156,7 +157,10 @@ impl StepView<'_> {
         let found = check_findings(self.stored.text(Field::Diagnostic).unwrap_or_default());
         let words = format!("{}{found}{between}{signal}\n", self.assignment());
         let report = vec![self.report(&self.spec.id, ReportedOutcome::Done)];
-        (NextActionKind::Do, launch_words(self.spec), Some(words), report)
+        let place = self.status.places.get(&self.stored.task.id);
+        let place = place.map(|place| format!("; {place}")).unwrap_or_default();
+        let what = format!("{}{place}", launch_words(self.spec));
+        (NextActionKind::Do, what, Some(words), report)
     }
 
     fn to_decide(&self) -> Instruction {
@@ -172,7 +176,11 @@ impl StepView<'_> {
         let why = why.map(|why| format!(" ({why})"));
         let what = format!("does it pass? Only a person can say{}", why.unwrap_or_default());
         let report = self.verdicts(ReportedOutcome::Fail, false);
-        (NextActionKind::Decide, what, Some(self.assignment()), report)
+        let said = [Field::Feedback, Field::ReviewSummary];
+        let newest = said.into_iter().find_map(|field| self.stored.text(field));
+        let newest = newest.map(|said| format!("\nThe newest verdict:\n\n{}\n", fence(said)));
+        let words = format!("{}{}", self.assignment(), newest.unwrap_or_default());
+        (NextActionKind::Decide, what, Some(words), report)
     }
 
     fn to_review(&self) -> Instruction {

@@ -12,8 +12,9 @@ use banksman_core::lifecycle::contract::{DrivenBy, Field, NO_GATE, Purpose, Sett
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
+use banksman_core::schedule::COMMAND_WORKER;
 use banksman_core::time::{Instant, Span};
-use banksman_core::workflow::{Criterion, LaunchMode, Need, Step, Workflow, matches_step};
+use banksman_core::workflow::{self, Criterion, LaunchMode, Need, Step, Workflow, matches_step};
 
 use super::{find_step, named_near, no_workflow, recent_in};
 use crate::exec::mailbox::{Mailbox, SpecCopy};
@@ -65,6 +66,7 @@ pub fn start(
         request,
         children: Vec::new(),
         places: BTreeMap::new(),
+        mailboxes: BTreeMap::new(),
         known: BTreeMap::new(),
     };
     let sorted = start.in_order(flows)?;
@@ -93,6 +95,8 @@ struct WorkflowStart<'a> {
     children: Vec<NewChild>,
     /// The index of each step in `children`, by its workflow and its id.
     places: BTreeMap<(String, String), usize>,
+    /// The place in the mailbox of each workflow.
+    mailboxes: BTreeMap<String, Option<String>>,
     /// A lifecycle is proven once for all steps with the same settings.
     known: BTreeMap<String, Definition>,
     has_repo: bool,
@@ -172,6 +176,7 @@ impl WorkflowStart<'_> {
 
     fn step(&mut self, flow: &Workflow, head: usize, step: &Step) -> Result<(), OpsError> {
         let launch = if self.request.manual { LaunchMode::Interactive } else { step.launch };
+        let runs = step.run.is_some() && !self.request.manual;
         let level = step.gate.as_ref().map_or(NO_GATE, |gate| gate.level.as_str());
         let driver = if self.request.manual { DrivenBy::Person } else { DrivenBy::Engine };
         let proof = launch == LaunchMode::Interactive && self.can_be_shown(step);
@@ -183,6 +188,7 @@ impl WorkflowStart<'_> {
             (Field::Launch, value_of(&launch)),
             (Field::StepDriver, driver.as_str().into()),
             (Field::Proof, proof.into()),
+            (Field::RunsCommand, runs.into()),
         ];
         let title = if step.name == step.id {
             step.id.clone()
@@ -192,8 +198,14 @@ impl WorkflowStart<'_> {
         let key = format!("{}/{}", flow.id, step.id);
         let settings = self.settings(step);
         let mut child = self.child(Purpose::Step, settings, title.trim(), fields.into(), &key)?;
+        // After its key, so that a repeated start is the same request.
+        if let Some(place) = self.place(&flow.id)? {
+            let spec = value_of(&step.clone().placed(&place));
+            child.add.new.fields.insert(Field::Spec.to_string(), spec);
+        }
         child.add.new.body = step.prompt.clone();
-        child.add.new.tags = vec![step.role.clone()];
+        let tag = if runs { format!("needs:{COMMAND_WORKER}") } else { step.role.clone() };
+        child.add.new.tags = vec![tag];
         child.add.new.tags.extend(step.worker.as_ref().map(|worker| format!("needs:{worker}")));
         child.parent = Some(head);
         for need in &step.needs {
@@ -220,11 +232,31 @@ impl WorkflowStart<'_> {
     fn can_be_shown(&self, step: &Step) -> bool {
         let by_criterion =
             matches!(step.criterion, Some(Criterion::Command(_) | Criterion::File(_)));
-        let by_facts = by_criterion || !step.outputs.is_empty();
+        let by_facts = by_criterion || step.run.is_some() || !step.outputs.is_empty();
         if self.request.manual {
             return by_facts;
         }
         self.has_repo && (by_facts || step.criterion.is_some())
+    }
+
+    /// Where this run exchanges files, if another one of the same workflow is still using the
+    /// folders of the mailbox: `NAME-2`.
+    fn place(&mut self, id: &str) -> Result<Option<String>, OpsError> {
+        if let Some(known) = self.mailboxes.get(id) {
+            return Ok(known.clone());
+        }
+        let mut all = recent_in(self.store, Some(&self.request.project))?;
+        all.retain(|stored| stored.text(Field::Workflow) == Some(id));
+        let mut is_taken = false;
+        for open in all.iter().filter(|stored| !stored.state().terminal) {
+            let steps = self.store.children(open.task.id)?;
+            let spec: Option<Step> =
+                steps.first().map(|step| step.data(Field::Spec)).transpose()?.flatten();
+            is_taken |= spec.is_some_and(|spec| spec.place.is_none());
+        }
+        let place = is_taken.then(|| format!("{}-{}", workflow::file_name(id), all.len() + 1));
+        self.mailboxes.insert(id.to_owned(), place.clone());
+        Ok(place)
     }
 
     /// The file's options of the gate, as settings of the step's lifecycle.

@@ -274,6 +274,7 @@ fn launch() {
         prompt: "do it".to_owned(),
         session: Some("s".to_owned()),
         schema: Some(json!({ "type": "object" })),
+        lenient: false,
         mcp: Some(mcp.clone()),
         cost_micros: None,
         guard: None,

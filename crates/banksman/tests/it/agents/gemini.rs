@@ -214,6 +214,7 @@ fn launch() {
         prompt: "/etc/hosts is wrong".to_owned(),
         session: Some("s-1".to_owned()),
         schema: None,
+        lenient: false,
         mcp: None,
         cost_micros: None,
         guard: None,

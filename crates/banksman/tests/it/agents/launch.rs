@@ -17,6 +17,7 @@ fn ask(prompt: &str) -> AgentRequest {
         prompt: prompt.to_owned(),
         session: None,
         schema: None,
+        lenient: false,
         mcp: None,
         cost_micros: None,
         guard: None,

@@ -214,6 +214,7 @@ fn launch() {
         prompt: "do \"it\"".to_owned(),
         session: Some("ses_1".to_owned()),
         schema: Some(json!({ "type": "object" })),
+        lenient: false,
         mcp: Some(McpServer {
             name: "banksman".to_owned(),
             command: "/bin/banksman".to_owned(),

@@ -306,6 +306,7 @@ pub(super) fn ask(prompt: &str) -> AgentRequest {
         prompt: prompt.to_owned(),
         session: None,
         schema: None,
+        lenient: false,
         mcp: None,
         cost_micros: None,
         guard: None,

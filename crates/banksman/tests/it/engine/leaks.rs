@@ -43,6 +43,7 @@ fn leak(harness: &Harness, task: &str) -> PathBuf {
         setup: None,
         spare: names::spare_folder(&harness.home("here")),
         merges_in: Vec::new(),
+        left_out: Default::default(),
         retry: Vec::new(),
     };
     let env = BTreeMap::from([("PATH".to_owned(), programs::path())]);

@@ -139,10 +139,10 @@ fn a_conflict_is_named_and_leaves_no_trace() {
     let other = worked(&world, "t2", "README.md", "two\n");
     let workspace = after(&world, "t3", &["t1", "t2"]);
     for _ in 0..2 {
-        let fault = world.try_prepare(&workspace).unwrap_err();
-        assert_eq!(fault.class, PrepareFault::Diverged);
-        assert!(fault.detail.contains("`banksman/t2`"), "{fault}");
-        assert!(fault.detail.contains("README.md"), "{fault}");
+        let prepared = world.prepare(&workspace);
+        let [conflict] = prepared.conflicts.as_slice() else { panic!("{prepared:?}") };
+        assert_eq!(conflict.to_string(), "`banksman/t2` conflicts in README.md");
+        assert_eq!(conflict.tip, other);
         assert_eq!(world.status(&workspace.worktree), "");
         assert_eq!(read(&workspace.worktree.join("README.md")), "one\n");
         assert!(!holds(&world, "banksman/t3", &other));

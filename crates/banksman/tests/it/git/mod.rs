@@ -96,6 +96,7 @@ impl World {
             setup: None,
             spare: self.spare(),
             merges_in: Vec::new(),
+            left_out: Default::default(),
             retry: Vec::new(),
         }
     }

@@ -72,6 +72,7 @@ impl Harness {
             spare: self.world.path("worktrees/.spare"),
             merges_in: Vec::new(),
             retry: Vec::new(),
+            left_out: Default::default(),
         });
         let work = agent(&mut plan);
         work.expects = Deliverable::Change;
@@ -472,6 +473,44 @@ fn a_clean_up_waits_for_whoever_works_in_the_worktree() {
     assert_eq!(harness.world.receipt("c2.9").ended, EndCause::Completed);
     assert!(!harness.worktree().exists());
     assert_eq!(harness.files_of_the_branch(), "README.md\na.txt");
+}
+
+/// The agent is told which branches conflict, and its run counts only if it joins them.
+#[test]
+fn an_agent_joins_what_conflicts_or_has_not_succeeded() {
+    let harness = Harness::new();
+    for (branch, text) in [("one", "1\n"), ("two", "2\n")] {
+        harness.git(&harness.repo(), &["switch", "--quiet", "-c", branch, "main"]);
+        put(&harness.repo().join("README.md"), text);
+        harness.git(&harness.repo(), &["commit", "--quiet", "-am", branch]);
+    }
+    for (name, value) in [("user.name", "kim"), ("user.email", "kim@example.com")] {
+        harness.git(&harness.repo(), &["config", name, value]);
+    }
+    let marked = "run git merge --quiet two || git commit --quiet --all --message marks";
+    let left = "run git merge --quiet two || true";
+    for (number, (script, unmerged)) in [
+        ("", "`two` conflicts in README.md"),
+        (left, "`two` conflicts in README.md"),
+        (marked, "conflict markers are left in README.md"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = format!("{script}\nsuccess it is joined");
+        let job = format!("r1.{}", number + 1);
+        let file = harness.world.path(&format!("{job}.script"));
+        fs::write(&file, &script).unwrap();
+        let mut plan = harness.plan(&job, "", Verification::default());
+        agent(&mut plan).setup.command.push(file.display().to_string());
+        plan.workspace.as_mut().unwrap().merges_in = vec!["one".to_owned(), "two".to_owned()];
+        agent(&mut plan).expects = Deliverable::Anything;
+        agent(&mut plan).join = Some("Join these: {conflicts}".to_owned());
+        let receipt = harness.world.run(&plan);
+        let outcome = judged(&receipt).outcome;
+        assert_eq!(evidence(&receipt).unmerged[0], unmerged, "{number}");
+        assert_eq!(outcome, Outcome::VerifyFailed, "{number}");
+    }
 }
 
 #[test]

@@ -50,11 +50,14 @@ pub(crate) fn plan(name: &str, script: &str) -> JobSpec {
         prompt: "do it".to_owned(),
         session: None,
         schema: None,
+        lenient: false,
         mcp: None,
         cost_micros: None,
         guard: None,
     };
     let work = AgentWork {
+        join: None,
+        command: None,
         counts_earlier: false,
         about: TaskText { title: "a job".to_owned(), ..TaskText::default() },
         expects: Deliverable::Anything,

@@ -41,6 +41,8 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     again                built-in                                        an agent that continues its session after a failure
     nudge                built-in                                        an agent that has stalled
     step                 .banksman/prompts/step.md                       invalid, see `banksman prompts lint`
+    join                 built-in                                        the agent of a step or workflow whose branches conflict, after its prompt
+    merger               built-in                                        the agent that joins the branches of a workflow at its end
     reviewer             built-in                             verdict    each reviewer, in the first pass
     plan-reviewer        built-in                             verdict    each reviewer of a plan, in the first pass
     debate               built-in                             reply      a reviewer with a concern, in each round of a debate
@@ -80,7 +82,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, nudge, step, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, nudge, step, join, merger, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
 }

@@ -37,27 +37,6 @@ fn a_diamond_works_in_parallel_and_brings_its_work_together() {
 }
 
 #[test]
-fn a_conflict_between_two_branches_is_told_to_a_person() {
-    let stage = Stage::new();
-    for step in ["B", "C"] {
-        stage.step(
-            step,
-            &format!("write same.txt {step}\ncommit the same place\nsuccess it is made\n"),
-        );
-    }
-    let spec = stage.spec("diamond", DIAMOND);
-    stage.announce(&[&spec]);
-    stage.pulse_until("a person is asked", || stage.step_is("diamond", "D", "gate(human)"));
-    let stored = stage.stored("diamond", "D");
-    let told = stored.task.fields["diagnostic"].as_str().expect("a text").to_owned();
-    assert!(told.contains("same.txt"), "{told}");
-    assert!(!stage.played().contains(&"D".to_owned()), "it began with half of the work");
-    let next = stage.ok(&["workflow", "next"]);
-    assert!(next.contains("same.txt"), "{next}");
-    assert!(stage.log("diamond").contains("same.txt"), "{}", stage.log("diamond"));
-}
-
-#[test]
 fn parameters_matrices_lists_and_other_files_are_run_as_they_are_spelled_out() {
     let stage = Stage::new();
     stage.spec(

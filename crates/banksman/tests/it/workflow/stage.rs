@@ -25,7 +25,7 @@ use crate::scripted::scripted_agent;
 /// letters are gone.
 const ACTOR: &str = r#"run=${BANKSMAN_RUN%%:*}
 cat >"$2/prompts/$run"
-part=$(sed -n -e '1s/^You do step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
+part=$(sed -n -e '1s/^You join the work .*/join end/p' -e '1s/^You do step \([^ ]*\) .*/step \1/p' -e '1s/^You are [^,]*, .* at the gate \([^ ]*\) .*/gate \1/p' "$2/prompts/$run")
 kind=${part%% *}
 export PART="$(echo "${part#* }" | tr -c 'A-Za-z0-9.\n-' _)" SCRIPTED_STATE="$2/state" YARD="$2" REPO="$2/repo"
 echo "$run $PART" >>"$2/starts"
@@ -39,6 +39,11 @@ success it is made
 "#;
 pub(super) const PASS: &str = r#"answer {"verdict":"APPROVE","rationale":"it is fine","concerns":[],"suggestions":[]}
 success looked at it
+"#;
+
+/// An agent that joins the branches that its prompt names, and keeps what all of them say.
+pub(super) const JOIN: &str = r#"run for branch in $(sed -n 's/^- `\(banksman[^`]*\)` conflicts.*/\1/p' "$YARD/prompts/${BANKSMAN_RUN%%:*}"); do git merge --quiet --no-edit "$branch" || { sed -i '/^[<=>]\{7\}/d' same.txt && git commit -qam "join $branch"; }; done
+success it is joined
 "#;
 
 /// A script that leaves the usual file and the step's sentinel where it works.
@@ -182,6 +187,13 @@ impl Stage {
         let Some(head) = heads.map(|stored| stored.task.id).max() else { return Vec::new() };
         all.retain(|stored| stored.task.id == head || stored.task.parent == Some(head));
         all
+    }
+
+    /// The task of a workflow.
+    pub(super) fn head(&self, workflow: &str) -> TaskId {
+        let tasks = self.tasks_of(workflow);
+        let head = tasks.iter().find(|stored| stored.task.parent.is_none());
+        head.expect("it was started").task.id
     }
 
     /// The state of a workflow; empty before it is started.

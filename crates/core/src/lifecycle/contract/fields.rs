@@ -123,7 +123,7 @@ contract! {
     pub enum Field: Written {
         // Results of a run.
         PrUrl = "pr_url", (TEXT, &[AGENT, FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
-        PrHead = "pr_head", (TEXT, &[AGENT]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
+        PrHead = "pr_head", (TEXT, &[AGENT, FieldSource::Activity(Activity::Check)]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
         Verified = "verified", (FLAG, &[AGENT]), WORKED_ON, &[], "Whether all checks passed on exactly the commit of the run.";
         Findings = "findings", (TEXT, &[AGENT]), &[Subtask], &[Subtask], "What a spike found out.";
         SessionId = "session_id", (TEXT, &[AGENT]), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
@@ -187,6 +187,7 @@ contract! {
         Merges = "merges", (FLAG, &[Creator]), &[Workflow], &[Workflow], "Whether its work goes into the base branch.";
         Step = "step", (TEXT, &[Creator]), &[Step], &[Step], "The id of the step.";
         Level = "level", (LEVELS, &[Creator]), &[Step], &[Step], "Who decides at the gate.";
+        RunsCommand = "runs_command", (FLAG, &[Creator]), &[Step], &[], "Whether a command does the step instead of an agent.";
         Launch = "launch", (Words(&LaunchMode::NAMES), &[Creator]), &[Step], &[Step], "How the step is started.";
         StepDriver = "driver", (Words(&DrivenBy::NAMES), &[Creator]), &[Step], &[Step], "Who drives the workflow.";
         Proof = "proof", (FLAG, &[Creator]), &[Step], &[Step], "Whether a manual step can be checked.";
@@ -195,6 +196,7 @@ contract! {
         RetryContext = "retry_context", (TEXT, &[FieldSource::Trigger(Trigger::Reset)]), &[Step], &[Step], "All feedback of gates so far.";
         FailedFor = "failed_for", (TEXT, &[PANEL]), &[Step], &[Step], "The reason that chooses the way back.";
         SentBack = "sent_back", (FLAG, &[]), &[Step], &[Step], "Whether its gate failed and it has not been sent back yet.";
+        Skipped = "is_skipped", (FLAG, &[]), &[Step], &[], "Whether a person goes on without its work.";
         OpenToVeto = "open_to_veto", (FLAG, &[]), &[Step], &[Step], "Whether a person may still object.";
         // Reviews.
         AskedAt = "asked_at", (NUMBER, &[Creator]), &[Review], &[Review], "The record of the parent that opened the panel.";

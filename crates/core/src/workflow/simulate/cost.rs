@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::worst::RepeatBounds;
 use super::{Simulation, questions, reviewers};
+use crate::lifecycle::contract::AgentRole;
 use crate::workflow::{Step, Workflow};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,6 +44,10 @@ pub fn cost(
     rounds: usize,
 ) -> Estimate {
     let mut roles: Past<'_> = BTreeMap::new();
+    // A command is no agent, so it costs nothing.
+    let past = |role: &str| {
+        if role == AgentRole::Command.as_str() { Some((0, 0)) } else { past(role) }
+    };
     for role in flow.steps.iter().flat_map(roles_of) {
         roles.entry(role).or_insert_with(|| past(role));
     }

@@ -1,0 +1,51 @@
+//! Two runs of one workflow file at the same time: each exchanges its files in a place of its own.
+
+use super::stage::Stage;
+
+const SPEC: &str = "
+workflow: { id: w, merge: false }
+steps:
+  - { id: A, agent: { launch: interactive }, signal: { type: sentinel_file }, gate: G }
+gates:
+  - { id: G, reviewer: { level: human }, on_pass: { next_step: DONE } }
+";
+
+#[test]
+fn two_runs_of_one_file_share_no_signal() {
+    let stage = Stage::new();
+    let spec = stage.spec("w", SPEC);
+    stage.announce(&[&spec]);
+    let first = stage.head("w");
+    stage.announce(&[&spec]);
+    let second = stage.head("w");
+    assert_ne!(first, second);
+    let state = |head: &str, pulses: bool| {
+        if pulses {
+            stage.ok(&["pulse", "--quiet"]);
+        }
+        let status = stage.json(&["workflow", "status", head]);
+        status["steps"][0]["state"].as_str().unwrap_or_default().to_owned()
+    };
+    let (first, second) = (first.to_string(), second.to_string());
+    stage.pulse_until("both are somebody's", || {
+        [&first, &second].iter().all(|head| state(head, false) == "interactive")
+    });
+    assert_eq!(stage.listed("steps"), ["A.md", "w-2"], "each has an assignment");
+    stage.signal("w-2/A-done.json", "{}");
+    stage.pulse_until("the second is done", || state(&second, false) == "gate(human)");
+    assert_eq!(state(&first, true), "interactive", "the first was not meant");
+    stage.signal("A-done.json", "{}");
+    stage.pulse_until("the first is done", || state(&first, false) == "gate(human)");
+    stage.answer("w-2/G-fail.md", "not like this");
+    stage.pulse_until("the second goes back", || state(&second, false) == "interactive");
+    assert_eq!(state(&first, true), "gate(human)");
+    assert_eq!(stage.listed("retry-context/w-2"), ["G-attempt-1.md"]);
+    stage.answer("G-pass", "");
+    stage.pulse_until("the first is over", || state(&first, false) == "complete");
+    // The place of the first is free again.
+    stage.announce(&[&spec]);
+    stage.pulse_until("the third is somebody's", || stage.step_is("w", "A", "interactive"));
+    stage.signal("A-done.json", "{}");
+    stage.pulse_until("the third is done", || stage.step_is("w", "A", "gate(human)"));
+    assert_eq!(state(&second, true), "interactive");
+}
