@@ -152,7 +152,8 @@ impl<'a> JobSpecs<'a> {
         let briefing = self.briefing(stored, Some(worker), (project, agents), assignment, role)?;
         let prompts = prompts_of(project);
         let workers = &self.config.workers;
-        let evaluator = evaluator_of_run(workers, agents, worker, &briefing.checks, &prompts)?;
+        let evaluator =
+            evaluator_of_run(workers, agents, worker, (&stored.task, &briefing.checks), &prompts)?;
         let root = project.map(|project| self.settings.worktree_of(stored, project)).transpose()?;
         let root = root.map(|path| path.display().to_string()).unwrap_or_default();
         let guard = guard(worker, agents, root, briefing.allowed).map_err(SpecError::Impossible)?;
@@ -168,6 +169,7 @@ impl<'a> JobSpecs<'a> {
                 guard: Some(Box::new(guard)),
             },
             counts_earlier: briefing.waited_for_permission,
+            shows_changes: matches!(assignment, Assignment::Review(review) if review.round == 0),
             before: briefing.before,
             nudge: prompt::nudge(&prompts)?.text,
             join: assignment::joins(assignment, stored)

@@ -26,6 +26,10 @@ use crate::store::PastRun;
 const FAILURE_BYTES: usize = 1_500;
 /// All earlier failures, in bytes.
 const FAILURES_BYTES: usize = 6_000;
+/// The text of a task whose run is judged, in bytes.
+const JUDGED_BODY_BYTES: usize = 8_000;
+/// Where the keeper fills in the facts.
+const EVIDENCE: &str = "{evidence}";
 /// The advice of a panel that let the work pass, in bytes.
 pub(super) const ADVICE_BYTES: usize = 6_000;
 /// Fields with what reviewers and people wrote about the work.
@@ -254,9 +258,18 @@ pub(super) fn join(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
     render(prompts, "join", &[], |_| Vec::new())
 }
 
-/// `{evidence}` is left for the keeper to fill in.
-pub(super) fn evaluator(prompts: &Prompts) -> Result<RenderedPrompt, PromptError> {
-    render(prompts, AgentRole::Evaluator.as_str(), &[], |_| Vec::new())
+/// The prompt of the agent that judges a run. The task comes before `{evidence}`, which is left for
+/// the keeper to fill in.
+pub(super) fn evaluator(prompts: &Prompts, task: &Task) -> Result<RenderedPrompt, PromptError> {
+    let own = render(prompts, AgentRole::Evaluator.as_str(), &[], |_| Vec::new())?;
+    let body = item_body(task);
+    let body = &body[..body.floor_char_boundary(JUDGED_BODY_BYTES)];
+    let facts = format!(
+        "The task:\n\n{}\n\n{}\n\nThe facts:\n\n{EVIDENCE}",
+        fence(&task.title),
+        fence(body)
+    );
+    Ok(RenderedPrompt { text: own.text.replace(EVIDENCE, &facts), ..own })
 }
 
 /// The earlier failures, the latest last; the oldest are left out first.

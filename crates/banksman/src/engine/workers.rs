@@ -2,6 +2,7 @@
 //! leave open.
 
 use banksman_core::lifecycle::contract::{AgentRole, Field};
+use banksman_core::machine::Task;
 use banksman_core::schedule::{COMMAND_WORKER, Worker};
 use banksman_core::time::Instant;
 
@@ -36,12 +37,12 @@ pub(super) fn evaluator_of_run(
     workers: &[WorkerSetup],
     agents: &Agents,
     doer: &WorkerSetup,
-    checks: &Verification,
+    (task, checks): (&Task, &Verification),
     prompts: &Prompts,
 ) -> Result<Option<Evaluator>, PromptError> {
     let judge = || checks.criterion.as_ref().and_then(|_| judge_beside(workers, Some(doer)));
     let worker = named_evaluator(workers, agents).or_else(judge);
-    worker.map(|worker| evaluator(worker, agents, prompts)).transpose()
+    worker.map(|worker| evaluator(worker, agents, task, prompts)).transpose()
 }
 
 /// The judge of a step that no run has done. None without a criterion in prose: then the facts
@@ -56,7 +57,8 @@ pub(super) fn judge_of_manual_step(
     let judge = || named_evaluator(workers, agents).or_else(|| judge_beside(workers, None));
     let worker = checks.criterion.as_ref().and_then(|_| judge());
     let prompts = prompts_of(Some(project));
-    let evaluator = worker.map(|worker| evaluator(worker, agents, &prompts)).transpose()?;
+    let task = &stored.task;
+    let evaluator = worker.map(|worker| evaluator(worker, agents, task, &prompts)).transpose()?;
     let said = stored.text(Field::Note).unwrap_or_default().to_owned();
     Ok(evaluator.map(|evaluator| Box::new(StepJudge { evaluator, said })))
 }
@@ -80,9 +82,10 @@ fn judge_beside<'w>(
 fn evaluator(
     worker: &WorkerSetup,
     agents: &Agents,
+    task: &Task,
     prompts: &Prompts,
 ) -> Result<Evaluator, PromptError> {
-    let prompt = prompt::evaluator(prompts)?.text;
+    let prompt = prompt::evaluator(prompts, task)?.text;
     let timeout_ms = agents.evaluator_timeout.0;
     Ok(Evaluator { setup: worker.agent.clone(), prompt, timeout_ms })
 }

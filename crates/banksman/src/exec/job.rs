@@ -198,6 +198,9 @@ pub struct AgentWork {
     /// granted.
     #[serde(default)]
     pub counts_earlier: bool,
+    /// Whether the prompt ends with the changes that the work consists of.
+    #[serde(default)]
+    pub shows_changes: bool,
     /// Consulted about an end that the facts leave open.
     pub evaluator: Option<Evaluator>,
 }

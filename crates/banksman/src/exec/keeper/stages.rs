@@ -1,5 +1,6 @@
 //! The stages of a job, in order, and the receipt that they fill.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use banksman_core::receipt::{
 use banksman_core::text::start_of;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
+use super::super::git::Git;
 use super::super::job::{
     AgentWork, Evaluator, JobResult, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
@@ -36,6 +38,8 @@ const OPINION_SCHEMA: &str = include_str!("../../../prompts/evaluator.schema.jso
 const EVALUATOR_BYTES: usize = 14 * 1024;
 /// The most that the fences around untrusted texts take of it.
 const MARKS_BYTES: usize = 100;
+/// The changes that a prompt shows to whoever judges them.
+const SHOWN_CHANGES_BYTES: usize = 24 * 1024;
 /// The limits for the changed paths, and for the tails of the agent's text and of a check's output.
 const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
@@ -78,14 +82,18 @@ impl Keeper {
         let (folder, prepared) = self.prepare(place)?;
         self.clear_mailbox(&work.checks, &folder)?;
         self.status_file.status.stage = Stage::Agent;
+        let shown = place.filter(|_| work.shows_changes);
+        let shown = shown.and_then(|place| self.changes(&folder, &place.base, "HEAD"));
+        let mut work = Cow::Borrowed(work);
+        if let Some(changes) = shown {
+            work.to_mut().ask.prompt.push_str(&changes);
+        }
         let conflicts = prepared.as_ref().map_or(&[][..], |prepared| &prepared.conflicts);
-        let ended = match join_prompt(work, conflicts)? {
-            Some(prompt) => {
-                let ask = AgentRequest { prompt, ..work.ask.clone() };
-                self.run_turns(&AgentWork { ask, ..work.clone() }, &folder)
-            }
-            None => self.run_turns(work, &folder),
-        };
+        if let Some(prompt) = join_prompt(&work, conflicts)? {
+            work.to_mut().ask.prompt = prompt;
+        }
+        let work = work.as_ref();
+        let ended = self.run_turns(work, &folder);
         self.wall = None;
         let command = work.command.as_ref().map(|command| self.command_result(command));
         if let Some(reading) = &mut self.receipt.reading {
@@ -102,7 +110,11 @@ impl Keeper {
         }
         match &work.evaluator {
             Some(evaluator) if self.is_inconclusive(work) => {
-                self.evaluate(evaluator, &evaluator_input(&self.receipt))
+                let input = evaluator_input(&self.receipt);
+                let found = self.receipt.evidence.as_ref();
+                let ends = found.map(|found| (found.base.clone(), found.head.clone()));
+                let changes = ends.and_then(|(base, head)| self.changes(&folder, &base, &head));
+                self.evaluate(evaluator, &format!("{input}{}", changes.unwrap_or_default()))
             }
             Some(_) | None => Ok(()),
         }
@@ -323,6 +335,16 @@ impl Keeper {
             };
             ask = AgentRequest { prompt, session, ..work.ask.clone() };
         }
+    }
+
+    /// The changes for whoever judges them, if there are any.
+    fn changes(&mut self, folder: &Path, base: &str, head: &str) -> Option<String> {
+        let diff = Git::at(self, folder).diff(base, head);
+        let diff = diff.inspect_err(|error| eprintln!("{} the changes: {error}", clock::now()));
+        let diff = diff.ok().filter(|diff| !diff.trim().is_empty())?;
+        let shown = start_of(&diff, SHOWN_CHANGES_BYTES);
+        let rest = if shown.len() < diff.len() { ", from the beginning" } else { "" };
+        Some(format!("\n\nWhat was changed{rest}:\n\n{}\n", fence(shown)))
     }
 
     /// Asks the evaluator about what the facts leave open. It runs outside the worktree, so that it

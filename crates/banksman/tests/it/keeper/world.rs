@@ -59,6 +59,7 @@ pub(crate) fn plan(name: &str, script: &str) -> JobSpec {
         join: None,
         command: None,
         counts_earlier: false,
+        shows_changes: false,
         about: TaskText { title: "a job".to_owned(), ..TaskText::default() },
         expects: Deliverable::Anything,
         setup,
