@@ -103,6 +103,8 @@ pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("evaluator", "the agent that judges a run whose facts are inconclusive", "evaluator"),
     template!("reviewers/custodiet", "the reviewer custodiet, as its brief"),
     template!("reviewers/critic", "the reviewer critic, as its brief"),
+    template!("reviewers/judge", "the reviewer of panels of the role judge, as its brief"),
+    template!("reviewers/evaluator", "the reviewer of panels of the role evaluator, as its brief"),
 ];
 
 /// Whether a name can be a file name: a reviewer's name may contain a path.

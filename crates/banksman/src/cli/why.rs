@@ -25,6 +25,7 @@ pub(super) fn run(context: &Context, args: &WhyArgs) -> Result<Exit> {
     let bounds = why::WhyLimits {
         total: agents.limits.total,
         accounts: agents.accounts.clone(),
+        lanes: agents.lanes.clone(),
         day: agents.budgets.day,
         task: agents.budgets.task,
     };

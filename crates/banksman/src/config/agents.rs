@@ -15,6 +15,9 @@ use super::policy::PolicyFile;
 use super::{ConfigError, Environment, Layers, Result};
 use crate::exec::agent::{AgentKind, AgentSetup};
 
+/// A role whose lane has a limit without a setting: all of its runs change the same documents.
+const DOCSER: &str = "docser";
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agents {
     pub home: PathBuf,
@@ -27,6 +30,8 @@ pub struct Agents {
     pub workers: Vec<WorkerSetup>,
     /// The maximum number of concurrent runs, by account.
     pub accounts: BTreeMap<String, u32>,
+    /// The maximum number of concurrent runs over all nodes, by the role as which they act.
+    pub lanes: BTreeMap<String, u32>,
     /// The worker that judges a run when the facts leave its outcome open.
     pub evaluator: Option<String>,
     pub evaluator_timeout: Span,
@@ -93,6 +98,7 @@ impl WorkerSetup {
                 speed: 3,
                 max_concurrent: 4,
                 account: agent.to_string(),
+                model: None,
             },
             rank: Rank::Specialist,
             agent: AgentSetup {
@@ -169,12 +175,8 @@ pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
         workers: names(layers, "workers")
             .map(|name| worker(layers, &name))
             .collect::<Result<_, _>>()?,
-        accounts: names(layers, "accounts")
-            .map(|name| {
-                let most = layers.number(&format!("accounts.{name}.max_concurrent"));
-                (name, narrow(most))
-            })
-            .collect(),
+        accounts: most_at_once(layers, "accounts").collect(),
+        lanes: [(DOCSER.to_owned(), 1)].into_iter().chain(most_at_once(layers, "lanes")).collect(),
         evaluator: layers.given("evaluator.worker"),
         evaluator_timeout: layers.span("evaluator.timeout"),
         panels: panels(layers, root)?,
@@ -207,6 +209,7 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
     worker.account = text("account").unwrap_or(worker.account);
     agent.command = list("command").filter(|words| !words.is_empty()).unwrap_or(agent.command);
     agent.model = text("model");
+    worker.model.clone_from(&agent.model);
     let rank = text("rank").and_then(|rank| rank.parse().ok()).unwrap_or(rank);
     agent.pass.extend(list("pass").unwrap_or_default());
     let prefix = key("env.");
@@ -214,6 +217,14 @@ fn worker(layers: &Layers, name: &str) -> Result<WorkerSetup> {
         layers.0.iter().filter_map(|(key, (raw, _))| Some((key.strip_prefix(&prefix)?, raw)));
     agent.env = variables.map(|(name, raw)| (name.to_owned(), raw.text_of())).collect();
     Ok(WorkerSetup { worker, rank, agent })
+}
+
+/// How many runs each entry of a table allows at once.
+fn most_at_once(layers: &Layers, table: &'static str) -> impl Iterator<Item = (String, u32)> {
+    names(layers, table).map(move |name| {
+        let most = layers.number(&format!("{table}.{name}.max_concurrent"));
+        (name, narrow(most))
+    })
 }
 
 /// The distinct entry names of a table.

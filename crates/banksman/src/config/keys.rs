@@ -4,6 +4,7 @@ use banksman_core::policy::Rank;
 use banksman_core::time::Span;
 
 use super::environment::EnvVars;
+use super::panel::OwnWork;
 use super::{Color, Windows};
 use crate::exec::agent::AgentKind;
 
@@ -56,7 +57,7 @@ const fn key(name: &'static str, setting_type: SettingType) -> SettingKey {
 }
 
 /// Every setting, in the order of the listing.
-pub const KEYS: [SettingKey; 52] = [
+pub const KEYS: [SettingKey; 54] = [
     key("store", SettingType::Text).env(EnvVars::STORE).flag("--store"),
     key("actor", SettingType::Text).env("BANKSMAN_ACTOR").flag("--as"),
     key("lifecycle", SettingType::Text).env("BANKSMAN_LIFECYCLE").flag("--lifecycle"),
@@ -97,6 +98,8 @@ pub const KEYS: [SettingKey; 52] = [
     key("evaluator.worker", SettingType::Text),
     key("evaluator.timeout", SettingType::Time),
     key("panel.reviewers", SettingType::List),
+    key("panel.plan_reviewers", SettingType::List),
+    key("panel.own_work", SettingType::OneOf(&OwnWork::NAMES)),
     key("panel.registry", SettingType::Text),
     key("panel.verdict_timeout", SettingType::Time),
     key("panel.retries", SettingType::Whole(0, 2)),
@@ -132,6 +135,7 @@ pub(super) const NAMED: &[(&str, &[(&str, SettingType)])] = &[
     ),
     ("reviewers", &[("brief", SettingType::Text), ("model", SettingType::Text)]),
     ("accounts", &[("max_concurrent", SettingType::Whole(1, MANY))]),
+    ("lanes", &[("max_concurrent", SettingType::Whole(1, MANY))]),
 ];
 
 /// The type of the setting with this full name; none if there is no such setting.

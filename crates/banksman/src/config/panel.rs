@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use banksman_core::closed;
 use banksman_core::limits;
 use banksman_core::panel::registry::{self, Reviewer, Specialist, is_name};
 use banksman_core::time::Span;
@@ -14,10 +15,23 @@ use crate::prompts::{PromptError, Prompts, built_in_brief};
 /// The brief of a reviewer without one.
 const DEFAULT_BRIEF: &str = "You review the work from the point of view that your name stands for.";
 
+closed! {
+    /// Whether a worker may judge its own work if no other worker can.
+    pub(super) enum OwnWork {
+        /// In a fresh session, with a warning beside its verdict.
+        Allow = "allow",
+        Refuse = "refuse",
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panels {
     /// The reviewers of every panel.
     pub reviewers: Vec<Reviewer>,
+    /// Those of every panel that judges a plan.
+    pub plan_reviewers: Vec<Reviewer>,
+    /// Whether a worker may judge its own work if no other worker can.
+    pub own_work: bool,
     /// The reviewers that the settings or prompt files describe.
     pub named: Vec<Reviewer>,
     pub specialists: Vec<Specialist>,
@@ -36,7 +50,8 @@ impl Panels {
     /// The reviewer of this name, whether it is configured or not.
     pub fn called(&self, name: &str) -> Reviewer {
         let specialists = self.specialists.iter().map(|specialist| &specialist.reviewer);
-        let mut known = self.named.iter().chain(&self.reviewers).chain(specialists);
+        let all = self.reviewers.iter().chain(&self.plan_reviewers);
+        let mut known = self.named.iter().chain(all).chain(specialists);
         known.find(|one| one.name == name).cloned().unwrap_or_else(|| Reviewer {
             name: name.to_owned(),
             brief: built_in_brief(name).unwrap_or(DEFAULT_BRIEF).to_owned(),
@@ -47,8 +62,10 @@ impl Panels {
 
 pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels> {
     let prompts = Prompts::of_project(root);
-    let reviewers = reviewers(layers, &prompts)?;
-    let mut specialists = specialists(layers, root, &reviewers)?;
+    let of_plans = reviewers(layers, &prompts, "panel.plan_reviewers")?;
+    let reviewers = reviewers(layers, &prompts, "panel.reviewers")?;
+    let plan_reviewers = if of_plans.is_empty() { reviewers.clone() } else { of_plans };
+    let mut specialists = specialists(layers, root, &[&reviewers[..], &plan_reviewers].concat())?;
     for specialist in &mut specialists {
         if let Some(brief) = prompts.brief(&specialist.reviewer.name).map_err(config_error)? {
             specialist.reviewer.brief = brief;
@@ -56,6 +73,8 @@ pub(super) fn panels(layers: &Layers, root: &Path) -> Result<Panels> {
     }
     Ok(Panels {
         reviewers,
+        plan_reviewers,
+        own_work: layers.text_of("panel.own_work") == OwnWork::Allow.as_str(),
         named: named(layers, &prompts)?,
         specialists,
         verdict_timeout: layers.span("panel.verdict_timeout"),
@@ -88,11 +107,11 @@ fn config_error(error: PromptError) -> ConfigError {
     }
 }
 
-fn reviewers(layers: &Layers, prompts: &Prompts) -> Result<Vec<Reviewer>> {
-    let names = layers.list("panel.reviewers");
+fn reviewers(layers: &Layers, prompts: &Prompts, key: &str) -> Result<Vec<Reviewer>> {
+    let names = layers.list(key);
     let wrong = |message: String| {
         let hint = "for example [\"custodiet\", \"critic\"]";
-        ConfigError::value(&layers.origin("panel.reviewers"), message, hint)
+        ConfigError::value(&layers.origin(key), message, hint)
     };
     if names.len() > limits::REVIEWERS {
         return Err(wrong(format!("a panel has at most {} reviewers", limits::REVIEWERS)));

@@ -40,6 +40,7 @@ impl EffectHandler for Children<'_> {
             | Effect::Notify
             | Effect::Alert
             | Effect::CleanUp
+            | Effect::CloseReviews
             | Effect::Remind { .. } => None,
         };
         parent.map_or(Ok(()), |parent| self.update(&parent, turn.now))?;

@@ -74,6 +74,7 @@ impl<'a> Dispatcher<'a> {
             capacity: agents.limits.agents,
             limit: agents.limits.total,
             account_limits: agents.accounts.clone(),
+            lanes: agents.lanes.clone(),
             day_budget: agents.budgets.day,
             task_budget: agents.budgets.task,
             ttl: agents.limits.lease,

@@ -93,6 +93,8 @@ type Row = (&'static str, for<'a> fn(&Engine<'a>) -> Box<dyn Reconciler + 'a>);
 const FOLLOW_UP: &[Row] = &[
     ("collect", |engine| Box::new(Collect::new(engine))),
     ("recover", |engine| Box::new(Recover::new(engine))),
+    // A panel ends before the timeout of its state, also if both are overdue.
+    ("relay", |engine| Box::new(Relay::new(engine))),
     ("timers", |engine| Box::new(Timers(engine.store))),
     ("pauses", |engine| Box::new(Pauses(engine.store))),
     ("signals", |engine| Box::new(Signals::new(engine))),
@@ -131,6 +133,7 @@ fn handlers(effect: &Effect) -> &'static [HandlerRow] {
             Activity::Agent | Activity::Human => &[],
         },
         Effect::Stop { .. } => &[STOPS],
+        Effect::CloseReviews => &[PANELS],
         Effect::CleanUp => &[CLEAN_UPS],
         Effect::TellParent => &[PANELS, STEPS, SUBTASKS, CHILDREN],
         Effect::LeadChildren => &[WORKFLOWS, SUBTASKS, CHILDREN],

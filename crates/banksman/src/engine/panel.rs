@@ -10,41 +10,37 @@ pub(super) mod prompts;
 pub(super) mod reviews;
 pub(super) mod roster;
 
-use banksman_core::failure::ProofLevel;
-use banksman_core::lifecycle::contract::{AgentRole, Field, Trigger};
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
-use banksman_core::lifecycle::{Activity, Outcome, Since, StateKind};
-use banksman_core::machine::{Effect, TimerKind};
+use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::machine::{Effect, Event, TimerKind};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
 use banksman_core::panel::{
     DebateReply, FirstPass, Panel, PanelAction, ReviewAssignment, ReviewStatus, Ruling, next,
 };
-use banksman_core::schedule::could_serve;
 use banksman_core::time::{Instant, Span};
 use serde::Serialize;
 
 use self::reviews::{Invitation, again, child, record, round_of};
-use self::roster::{REVIEWER, reviewers, reviewing_workers, role_of_panel, tags_of};
+use self::roster::{Players, doer_of, reviewers, role_of_panel};
 use super::children::parent_of;
-use super::event::{ask, report};
+use super::event::{ask, outcome, report};
 use super::project::Settings;
 use super::relay::{EffectHandler, EffectResult, Handled, LOOK_AGAIN, is_wanted};
 use super::steps::StepTask;
 use super::turn::Turn;
 use super::{Engine, Result, workers};
 use crate::config::{Panels, WorkerSetup};
+use crate::store::notices::{NewNotice, NoticeKind};
 use crate::store::outbox::PendingEffect;
-use crate::store::{NewChild, Store, Stored};
-
-/// The role whose question the facts of the last run answer.
-const EVALUATOR: &str = AgentRole::Evaluator.as_str();
-
-/// The proof that a run needs for that.
-const PROVEN: [ProofLevel; 2] = [ProofLevel::Observed, ProofLevel::Verified];
+use crate::store::{NewChild, Store, StoreError, Stored};
 
 /// Why the verdict of a reviewer that had not finished is missing.
 const OVER_BEFORE: &str = "the panel was over before it answered";
+
+/// What is said with the verdict of a worker on its own work.
+const OWN_WORK: &str = "judged its own work, because no other worker could";
 
 #[derive(Clone, Copy)]
 pub(super) struct PanelHandler<'a> {
@@ -61,10 +57,10 @@ impl EffectHandler for PanelHandler<'_> {
         if starts && is_wanted(effect, stored) {
             return self.advance(stored, turn.now);
         }
-        if starts || effect.seq > 1 {
+        if starts || effect.effect == Effect::CloseReviews || effect.seq > 1 {
             self.close_reviews(stored, turn.now)?;
         }
-        if starts || stored.state().kind == StateKind::Working {
+        if effect.effect != Effect::TellParent || stored.state().kind == StateKind::Working {
             return Ok(EffectResult::Done);
         }
         let parent = parent_of(self.store, effect, stored)?;
@@ -88,9 +84,6 @@ impl<'a> PanelHandler<'a> {
     /// Does the next step of a panel, and returns when to try again.
     fn advance(&self, parent: &Stored, now: Instant) -> Result<EffectResult> {
         let role = role_of_panel(parent);
-        if role == EVALUATOR {
-            return self.facts_answer(parent, now);
-        }
         let step = StepTask::of(parent)?;
         if step.is_some() && parent.is_driven_by_person() {
             return Ok(EffectResult::Done);
@@ -136,17 +129,6 @@ impl<'a> PanelHandler<'a> {
         }
     }
 
-    fn facts_answer(&self, stored: &Stored, now: Instant) -> Result<EffectResult> {
-        let past = self.store.past_runs(stored.task.id, 1)?;
-        let (outcome, detail) = match past.last().and_then(|run| run.level) {
-            Some(level) if PROVEN.contains(&level) => (Outcome::Approved, String::new()),
-            Some(_) => (Outcome::Blocked, "nothing shows that the work is done".to_owned()),
-            None => (Outcome::Unavailable, "there is no run whose facts could answer".to_owned()),
-        };
-        report(self.store, stored, outcome, detail, Fields::new(), now)?;
-        Ok(EffectResult::Done)
-    }
-
     /// Asks all reviewers at once; none learns what the others say. If no worker could ever take a
     /// review, none is asked.
     fn convene(
@@ -156,27 +138,45 @@ impl<'a> PanelHandler<'a> {
         panels: &Panels,
         now: Instant,
     ) -> Result<EffectResult> {
-        let workers = reviewing_workers(self.store, self.workers, now)?;
-        let past = self.store.past_runs(parent.task.id, 1)?;
-        let last = past.last().map(|run| run.worker.as_str());
+        let players = Players::find(self.store, self.workers, parent, panels.own_work, now)?;
         let invited = asked.iter().map(|reviewer| Invitation {
             reviewer: reviewer.name.clone(),
             brief: reviewer.brief.clone(),
-            tags: tags_of(reviewer, last, self.workers, &workers),
+            tags: players.tags_of(reviewer),
             round: 0,
         });
         let invited: Vec<Invitation> = invited.collect();
-        if !invited.iter().any(|review| could_serve(&review.tags, &[REVIEWER], &workers)) {
-            let names: Vec<&str> = asked.iter().map(|one| one.name.as_str()).collect();
-            let detail = match names.as_slice() {
+        if !invited.iter().any(|review| players.could_serve(&review.tags)) {
+            let detail = match asked {
                 [] => "no reviewers are set up".to_owned(),
-                some => format!("no reviewers: no worker can play {}", some.join(", ")),
+                some => players.missing(some),
             };
-            report(self.store, parent, Ruling::Unavailable.outcome(), detail, Fields::new(), now)?;
+            self.unavailable(parent, detail, Fields::new(), NoticeKind::NoWorker, now)?;
             return Ok(EffectResult::Done);
         }
         self.invite(parent, &invited, panels, now)?;
         Ok(EffectResult::Later(now.plus(LOOK_AGAIN)))
+    }
+
+    /// Reports that nobody judges the work. People are told once about each run, with the reason.
+    fn unavailable(
+        &self,
+        parent: &Stored,
+        detail: String,
+        fields: Fields,
+        kind: NoticeKind,
+        now: Instant,
+    ) -> Result<bool> {
+        let (id, epoch) = (parent.task.id, parent.task.epoch);
+        let text = format!("nobody judges {id}: {detail}; its work is kept");
+        let notice = NewNotice::alert(kind, Some(id), text).once(format!("unjudged-{id}-{epoch}"));
+        let report = outcome(parent, Ruling::Unavailable.outcome(), detail, fields);
+        let told = move |_: &_| Some(notice.clone());
+        match self.store.apply_telling(id, Event::Reported(report), None, now, told) {
+            Ok(_) => Ok(true),
+            Err(StoreError::Rejected(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The settings of a panel. A gate may set the time for a verdict.
@@ -209,8 +209,7 @@ impl<'a> PanelHandler<'a> {
         let late = timers.iter().filter_map(|timer| {
             let TimerKind::Timeout(row) = timer.kind else { return None };
             let bound = parent.lifecycle.transitions.get(row as usize)?.timeout.as_ref()?;
-            let due = parent.task.entered_at.plus(bound.time);
-            (bound.since == Since::Entry).then(|| timer.due.since(due))
+            Some(timer.due.since(parent.task.entered_at.plus(bound.time)))
         });
         Ok(late.max().map_or(Span(0), |late| Span(late.0.max(0))))
     }
@@ -250,7 +249,7 @@ impl<'a> PanelHandler<'a> {
         };
         let concerns = open_concerns(panel);
         let fields = [
-            (Field::Verdicts, Some(value_of(&self.verdicts(assignments, panel)?))),
+            (Field::Verdicts, Some(value_of(&self.verdicts(parent, assignments, panel)?))),
             (Field::Concerns, Some(value_of(&concerns)).filter(|_| !concerns.is_empty())),
             (Field::ReviewSummary, summary.map(Value::from)),
             (Field::FailedFor, panel.block_reason().map(Value::from)),
@@ -264,8 +263,14 @@ impl<'a> PanelHandler<'a> {
             fields.map(|(field, value)| parent.entry(field, value.unwrap_or_default())).collect();
         let none = fields.keys().map(|name| (name.clone(), Value::Null)).collect();
         // A task without room for the texts still gets the ruling.
-        if !report(self.store, parent, ruling.outcome(), detail, fields, now)? {
-            report(self.store, parent, ruling.outcome(), reason, none, now)?;
+        let report = |detail: String, fields: Fields| match ruling {
+            Ruling::Unavailable => self.unavailable(parent, detail, fields, NoticeKind::State, now),
+            Ruling::Approved | Ruling::Blocked | Ruling::Escalated | Ruling::Unresolved => {
+                report(self.store, parent, ruling.outcome(), detail, fields, now)
+            }
+        };
+        if !report(detail, fields)? {
+            report(reason, none)?;
         }
         for review in assignments.iter().filter(|review| !review.state().terminal) {
             ask(self.store, review, Trigger::Close, [], now)?;
@@ -290,9 +295,11 @@ impl<'a> PanelHandler<'a> {
     /// The verdicts, each with the worker, agent and model behind it.
     fn verdicts<'p>(
         &self,
+        parent: &Stored,
         assignments: &[Stored],
         panel: &'p Panel,
     ) -> Result<Vec<RecordedVerdict<'p>>> {
+        let doer = doer_of(self.store, parent)?;
         let first = assignments.iter().filter(|review| round_of(review) == 0);
         let mut verdicts = Vec::new();
         for ((review, given), suggested) in first.zip(&panel.assignments).zip(suggestions(panel)) {
@@ -310,6 +317,7 @@ impl<'a> PanelHandler<'a> {
                 rationale,
                 suggestions: suggested,
                 why,
+                warning: run.filter(|run| doer.as_ref() == Some(&run.worker)).map(|_| OWN_WORK),
                 task: review.task.id.to_string(),
                 worker: run.map(|run| run.worker.clone()),
                 agent: run.and_then(|run| run.agent.clone()),
@@ -331,6 +339,8 @@ struct RecordedVerdict<'a> {
     suggestions: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
     task: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<String>,

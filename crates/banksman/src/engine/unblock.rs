@@ -10,7 +10,7 @@ use super::event::{apply, if_unchanged};
 use super::turn::{Reconciler, Turn};
 use super::workers::live_workers;
 use super::{Engine, Result};
-use crate::store::{Store, worker_roles};
+use crate::store::{Store, roles_of};
 
 /// Blocked tasks that one turn tries.
 const BLOCKED: i64 = 1_000;
@@ -31,7 +31,7 @@ impl<'a> Unblock<'a> {
         let Ok(StepResult::Step(next)) = step(&stored.lifecycle, &stored.task, &event, now) else {
             return Ok(());
         };
-        let roles = worker_roles(&stored.lifecycle, next.task.state);
+        let roles = roles_of(&stored, next.task.state);
         if could_serve(&stored.task.tags, &roles, workers) {
             apply(self.store, id, event, now)?;
         }

@@ -85,6 +85,7 @@ fn ended(stored: &Stored) -> String {
 pub struct WhyLimits {
     pub total: Option<u32>,
     pub accounts: BTreeMap<String, u32>,
+    pub lanes: BTreeMap<String, u32>,
     pub day: Budget,
     pub task: Budget,
 }
@@ -314,6 +315,7 @@ fn obstacles(
             capacity: node.capacity,
             limit: bounds.total,
             account_limits: bounds.accounts.clone(),
+            lanes: bounds.lanes.clone(),
             day_budget: bounds.day,
             task_budget: bounds.task,
             ttl: Span(0),
@@ -364,6 +366,7 @@ fn remedy_of(reason: &Ineligible) -> Option<Suggestion> {
         | Ineligible::NotHere { .. }
         | Ineligible::AccountFull { .. }
         | Ineligible::WorkerBusy { .. }
+        | Ineligible::LaneFull { .. }
         | Ineligible::Full { .. }
         | Ineligible::NodeFull { .. } => None,
     }

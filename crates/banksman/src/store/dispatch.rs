@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::Trigger;
+use banksman_core::lifecycle::contract::{AgentRole, Field, Trigger};
 use banksman_core::lifecycle::{
     Lifecycle, RoleId, StateId, StateKind, Transition, TransitionTarget,
 };
@@ -28,7 +28,7 @@ use super::conn::{DbError, Row};
 use super::nodes::{NODES, live_since};
 use super::query::task;
 use super::row::Stored;
-use super::runs::{OPEN_RUNS, name_of};
+use super::runs::{OPEN_RUNS, name_of, role_of};
 use super::spent::{day_used, used};
 use super::sql::Pair;
 use super::switches::is_paused;
@@ -47,6 +47,8 @@ pub struct Dispatch {
     /// Runs at once over all nodes.
     pub limit: Option<u32>,
     pub account_limits: BTreeMap<String, u32>,
+    /// Runs at once over all nodes, by role.
+    pub lanes: BTreeMap<String, u32>,
     pub day_budget: Budget,
     pub task_budget: Budget,
     /// How long the lease holds without a heartbeat.
@@ -88,6 +90,8 @@ struct Considered<'a> {
     roles: Vec<String>,
     /// The only workers that may take it, if it is assigned.
     assignees: Vec<String>,
+    /// The roles as which their workers act.
+    acts_as: Vec<String>,
     areas: Vec<Area>,
     spent: Used,
     budget: Budget,
@@ -103,6 +107,8 @@ impl Considered<'_> {
             tags: &task.tags,
             roles: &self.roles,
             assignees: &self.assignees,
+            lanes: &self.acts_as,
+            model: self.stored.text(Field::Model),
             areas: &self.areas,
             spent: self.spent,
             budget: self.budget,
@@ -190,14 +196,15 @@ impl<'a> Selection<'a, '_> {
         let budget = task_budget(self.tx, stored, budget, &spent)?;
         load_batch(self.tx, &mut self.load, stored.task.batch.as_deref())?;
         let assignees = stored.task.assignees(&stored.lifecycle);
-        let mut roles = worker_roles(&stored.lifecycle, stored.task.state);
+        let mut roles = roles_of(stored, stored.task.state);
         if !assignees.is_empty() && !roles.is_empty() {
             // An assignee works in a role of its own.
             let own = stored.lifecycle.agent_roles().map(str::to_owned);
             roles.extend(own.filter(|role| !roles.contains(role)).collect::<Vec<_>>());
         }
         let areas = areas_of(&stored.task);
-        Ok(Considered { stored, roles, assignees, areas, spent, budget })
+        let acts_as = roles.iter().map(|role| acting_role(&stored.lifecycle, role)).collect();
+        Ok(Considered { stored, roles, assignees, acts_as, areas, spent, budget })
     }
 
     fn choose(&self, considered: &Considered<'_>) -> Result<&'a Worker, Vec<Ineligible>> {
@@ -213,6 +220,9 @@ impl<'a> Selection<'a, '_> {
         };
         for role in considered.roles.iter().filter(|role| worker.plays(role)) {
             let role = acting_role(&found.lifecycle, role);
+            if self.load.is_lane_full(&role) {
+                continue;
+            }
             let actor = Actor { role, name: Some(worker.name.clone()) };
             let claim = Claim { actor, expires_at: self.now.plus(self.request.ttl) };
             match try_claim(self.tx, found.clone(), claim, self.now)? {
@@ -283,6 +293,7 @@ fn applies_to_all(reason: &Ineligible) -> bool {
         | Ineligible::AreaReserved { .. }
         | Ineligible::AccountFull { .. }
         | Ineligible::WorkerBusy { .. }
+        | Ineligible::LaneFull { .. }
         | Ineligible::BatchFull { .. } => false,
     }
 }
@@ -299,6 +310,7 @@ fn snapshot(
         limit: request.limit,
         node: request.node.clone(),
         capacity: request.capacity,
+        lanes: request.lanes.clone(),
         ..Load::default()
     };
     // A day without a budget needs no sum that can be read.
@@ -359,6 +371,7 @@ fn running(row: &Row) -> Result<Running, DbError> {
         project: row.get(1)?,
         batch: row.get(2)?,
         worker: name_of(row.text(3)?).to_owned(),
+        role: role_of(row.text(3)?).to_owned(),
         account: row.get::<Option<_>>(4)?.unwrap_or_default(),
         node: row.get::<Option<_>>(5)?.unwrap_or_default(),
         areas: row.json(6)?,
@@ -375,6 +388,7 @@ fn unknown_run(row: &Row) -> Result<Running, DbError> {
         worker: text(),
         account: text(),
         node: text(),
+        role: text(),
         areas: Vec::new(),
     })
 }
@@ -390,10 +404,26 @@ fn registry(tx: &mut Tx<'_>, request: &Dispatch, now: Instant) -> Result<Vec<Wor
     Ok(all)
 }
 
+/// The roles of workers that may take a task in a state. The task's own role stands in for those of
+/// its queue and for `worker`; a task without one that is for workers is for nobody else.
+pub fn roles_of(stored: &Stored, state: StateId) -> Vec<String> {
+    let roles = worker_roles(&stored.lifecycle, state);
+    let worker = AgentRole::Worker.as_str();
+    let is_for_workers = roles.iter().any(|role| role == worker);
+    match stored.text(Field::Role) {
+        Some(_) if roles.is_empty() => roles,
+        Some(own) if is_for_workers || stored.lifecycle.state(state).kind == StateKind::Queued => {
+            vec![own.to_owned()]
+        }
+        None if is_for_workers => vec![worker.to_owned()],
+        Some(_) | None => roles,
+    }
+}
+
 /// The roles in which agents of this program may take a task in a state: those of the claims out of
 /// a queue that lead to an activity, else the role of the state's activity. What names no activity
 /// is left to workers outside of this program.
-pub fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
+fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
     let state = lifecycle.state(id);
     match state.kind {
         StateKind::Working | StateKind::Reviewing => {

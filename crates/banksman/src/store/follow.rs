@@ -135,6 +135,7 @@ fn of_run(task: &Task, effect: &Effect) -> Option<i64> {
         | Effect::Notify
         | Effect::Alert
         | Effect::Remind { .. }
+        | Effect::CloseReviews
         | Effect::TellParent
         | Effect::LeadChildren => None,
     }

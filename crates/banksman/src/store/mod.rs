@@ -57,7 +57,7 @@ pub use children::{ChildCounts, NewChild};
 pub use claim::{ClaimRequest, Claimed};
 pub use damage::Damage;
 pub use definitions::Definition;
-pub use dispatch::{Dispatch, Dispatched, OverBudget, worker_roles};
+pub use dispatch::{Dispatch, Dispatched, OverBudget, roles_of};
 pub use nodes::Node;
 pub use row::{Stored, local_pull_request};
 pub use runs::{NodeTime, OpenRun, PastRun, RunEnd};

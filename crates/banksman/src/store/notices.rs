@@ -211,6 +211,7 @@ pub(super) fn notice_of(
         Effect::Start { .. }
         | Effect::Stop { .. }
         | Effect::CleanUp
+        | Effect::CloseReviews
         | Effect::TellParent
         | Effect::LeadChildren => return None,
     };

@@ -358,6 +358,11 @@ pub(super) fn name_of(actor: &str) -> &str {
     actor.split_once(':').map_or(actor, |(_, name)| name)
 }
 
+/// `worker` of `worker:ada`.
+pub(super) fn role_of(actor: &str) -> &str {
+    actor.split_once(':').map_or(actor, |(role, _)| role)
+}
+
 pub(super) fn open_run(row: &Row) -> Result<OpenRun, DbError> {
     Ok(OpenRun {
         run: run_id(row)?,

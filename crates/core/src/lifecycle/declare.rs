@@ -28,13 +28,15 @@ const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
 pub(super) const ANYONE: &str = "anyone";
 
 /// Fields of every lifecycle: where a task may work, what it must not touch, what proves it, and
-/// where the work is.
-const STANDARD_FIELDS: [Field; 7] = [
+/// where the work is and who does it.
+const STANDARD_FIELDS: [Field; 9] = [
     Field::TargetArea,
     Field::Touches,
     Field::AllowedPaths,
     Field::DeniedPaths,
     Field::Verify,
+    Field::Role,
+    Field::Model,
     Field::Overridden,
     Field::MergedAs,
 ];

@@ -12,8 +12,8 @@ use super::task::{CounterValue, Task};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
-    CounterId, CounterOverflow, FieldUpdates, Lifecycle, Outcome, Requirement, RoleId, State,
-    StateId, StateKind, Transition, TransitionTarget,
+    Activity, CounterId, CounterOverflow, FieldUpdates, Lifecycle, Outcome, Requirement, RoleId,
+    State, StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
 use crate::time::Instant;
@@ -331,6 +331,8 @@ fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> Task
     }
     let next = Moment { task: &task, ..at };
     if moved {
+        let had_panel = left.activity() == Some(Activity::Panel);
+        effects.extend(had_panel.then_some(Effect::CloseReviews));
         effects.extend(entry_effects(next));
     } else {
         effects.extend(effects_in_place(at, next));

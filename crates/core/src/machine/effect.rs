@@ -29,6 +29,8 @@ pub enum Effect {
     },
     /// Let the parent check its children.
     TellParent,
+    /// Close the reviews of the panel that the task has left.
+    CloseReviews,
     /// Move the children of the task along with it.
     #[serde(alias = "lead_parts")]
     LeadChildren,

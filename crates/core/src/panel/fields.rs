@@ -11,6 +11,8 @@ pub const RATIONALE: &str = "rationale";
 pub const SUGGESTIONS: &str = "suggestions";
 /// Of a verdict: why it is missing, or why the concern was withdrawn.
 pub const WHY: &str = "why";
+/// Of a verdict: what speaks against relying on it.
+pub const WARNING: &str = "warning";
 /// Of a concern: its text.
 pub const CONCERN: &str = "concern";
 /// Of a concern: how it was defended. Of a reply in a debate: whether the concern is maintained.

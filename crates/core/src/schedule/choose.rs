@@ -21,10 +21,11 @@ pub fn choose<'w>(
     now: Instant,
 ) -> Result<&'w Worker, Vec<Ineligible>> {
     let counts = RunCounts::count(load, candidate.batch);
-    let needs = required(candidate.tags, here, all);
+    let mut needs = required(candidate.tags, here, all);
+    needs.extend(candidate.model);
     let queue = QueueHead { candidate, load, counts, needs, now };
     let mut suitable: Vec<&Worker> = here.iter().filter(|worker| queue.fits(worker)).collect();
-    suitable.sort_by_key(|worker| (is_avoided(worker, candidate.tags), preference(worker)));
+    suitable.sort_by_key(preference);
 
     let mut reasons = Vec::new();
     let elsewhere = suitable.is_empty().then(|| queue.other_nodes(all)).flatten();
@@ -40,6 +41,7 @@ pub fn choose<'w>(
     reasons.extend(long);
     queue.area_reasons(&mut reasons);
     reasons.extend(short);
+    reasons.extend(queue.full_lane());
     queue.capacity_reasons(&mut reasons);
     match free {
         Ok(worker) if reasons.is_empty() => Ok(worker),
@@ -49,7 +51,7 @@ pub fn choose<'w>(
 
 /// Prefix of a tag that requires a capability even if no worker has it.
 const NEEDS: &str = "needs:";
-/// Prefix of a tag that names a worker to avoid.
+/// Prefix of a tag that names a worker which must not take the task.
 const AVOID: &str = "avoid:";
 
 /// Whether any worker plays one of the roles and has everything that these tags require, whatever
@@ -58,6 +60,7 @@ pub fn could_serve(tags: &[String], roles: &[impl AsRef<str>], workers: &[Worker
     let needs = required(tags, &[], workers);
     workers.iter().any(|worker| {
         roles.iter().any(|role| worker.plays(role.as_ref()))
+            && !is_avoided(worker, tags)
             && lacks(worker, &needs).next().is_none()
     })
 }
@@ -84,7 +87,10 @@ fn is_avoided(worker: &Worker, tags: &[String]) -> bool {
 }
 
 fn lacks<'n>(worker: &Worker, needs: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
-    let has = |need: &str| worker.name == need || worker.capabilities.contains(need);
+    let has = |need: &str| {
+        let is_own = worker.name == need || worker.model.as_deref() == Some(need);
+        is_own || worker.capabilities.contains(need)
+    };
     needs.iter().copied().filter(move |need| !has(need))
 }
 
@@ -94,6 +100,7 @@ fn preference<'w>(worker: &&'w Worker) -> (u32, Reverse<u32>, &'w str) {
 }
 
 /// Counts of runs, made in one pass.
+#[derive(Default)]
 struct RunCounts<'l> {
     on_node: u32,
     in_batch: u32,
@@ -105,8 +112,7 @@ struct RunCounts<'l> {
 
 impl<'l> RunCounts<'l> {
     fn count(load: &'l Load, batch: Option<&str>) -> Self {
-        let mut counts =
-            Self { on_node: 0, in_batch: 0, workers: BTreeMap::new(), accounts: BTreeMap::new() };
+        let mut counts = Self::default();
         for run in &load.running {
             *counts.accounts.entry(&run.account).or_default() += 1;
             counts.in_batch += u32::from(batch.is_some() && run.batch.as_deref() == batch);
@@ -141,7 +147,18 @@ impl QueueHead<'_> {
 
     /// Whether a worker can do the task, whether or not it has room.
     fn fits(&self, worker: &Worker) -> bool {
-        self.plays_a_role(worker) && lacks(worker, &self.needs).next().is_none()
+        self.plays_a_role(worker)
+            && !is_avoided(worker, self.candidate.tags)
+            && lacks(worker, &self.needs).next().is_none()
+    }
+
+    /// The task's lane, if none of its roles may have another run.
+    fn full_lane(&self) -> Option<Ineligible> {
+        let is_full = |role: &String| self.load.is_lane_full(role);
+        let role =
+            self.candidate.lanes.first().filter(|_| self.candidate.lanes.iter().all(is_full))?;
+        let limit = self.load.lanes.get(role).copied().unwrap_or_default();
+        Some(Ineligible::LaneFull { role: role.clone(), limit })
     }
 
     fn other_nodes(&self, all: &[Worker]) -> Option<Ineligible> {

@@ -38,6 +38,8 @@ pub enum Ineligible {
     AccountFull { account: String, limit: u32 },
     /// The worker has as many runs as its setting allows.
     WorkerBusy { worker: String, max_concurrent: u32 },
+    /// Its role has as many runs as the settings allow.
+    LaneFull { role: String, limit: u32 },
     /// All nodes together have as many runs as the settings allow.
     Full { limit: u32 },
     /// This node has as many runs as its setting allows.
@@ -73,6 +75,7 @@ impl Ineligible {
             Self::AccountProbing { .. } => "account_probing",
             Self::AccountFull { .. } => "account_full",
             Self::WorkerBusy { .. } => "worker_busy",
+            Self::LaneFull { .. } => "lane_full",
             Self::Full { .. } => "full",
             Self::NodeFull { .. } => "node_full",
             Self::BatchFull { .. } => "batch_full",
@@ -118,6 +121,7 @@ impl Ineligible {
             Self::WorkerBusy { worker, max_concurrent } => {
                 full(&format!("worker {worker}"), *max_concurrent)
             }
+            Self::LaneFull { role, limit } => full(&format!("the lane of {role}"), *limit),
             Self::Full { limit } => full("the whole system", *limit),
             Self::NodeFull { node, capacity } => full(&format!("node {node}"), *capacity),
             Self::BatchFull { batch, concurrency } => full(&format!("batch {batch}"), *concurrency),
@@ -151,7 +155,7 @@ impl Ineligible {
             | Self::AccountFull { account, .. } => Some(account.clone()),
             Self::WorkerBusy { worker, .. } => Some(worker.clone()),
             Self::NodeFull { node, .. } => Some(node.clone()),
-            Self::Full { .. } | Self::BatchFull { .. } => None,
+            Self::Full { .. } | Self::LaneFull { .. } | Self::BatchFull { .. } => None,
         }
     }
 
@@ -202,6 +206,9 @@ impl Ineligible {
             Self::WorkerBusy { worker, .. } => {
                 format!("wait for a run to end, or raise `workers.{worker}.max_concurrent`")
             }
+            Self::LaneFull { role, .. } => {
+                format!("wait for a run to end, or raise `lanes.{role}.max_concurrent`")
+            }
             Self::Full { .. } => "wait for a run to end, or raise `limits.total`".to_owned(),
             Self::NodeFull { .. } => "wait for a run to end, or raise `limits.agents`".to_owned(),
             Self::BatchFull { batch, .. } => {
@@ -220,7 +227,7 @@ impl Ineligible {
         match self {
             Self::AreaTaken { .. } | Self::AreaReserved { .. } | Self::NotHere { .. } => true,
             Self::AccountFull { .. } | Self::WorkerBusy { .. } | Self::Full { .. } => true,
-            Self::NodeFull { .. } | Self::BatchFull { .. } => true,
+            Self::NodeFull { .. } | Self::BatchFull { .. } | Self::LaneFull { .. } => true,
             Self::NoActivity | Self::NotAssigned { .. } | Self::NoWorker { .. } => false,
             Self::Paused | Self::BatchPaused { .. } => false,
             Self::OverBudget { .. } | Self::AccountPaused { .. } => false,

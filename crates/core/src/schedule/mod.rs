@@ -10,7 +10,7 @@
 //!   label, so that people can tag freely;
 //! - a tag `needs:WORD` always requires the capability WORD, or the worker of that name, even if
 //!   there is none yet;
-//! - a tag `avoid:WORKER` makes that worker the last choice.
+//! - a tag `avoid:WORKER` keeps that worker away.
 //!
 //! Of the workers that fit, the cheapest goes first, then the fastest, then by name.
 //!
@@ -58,6 +58,9 @@ pub struct Worker {
     pub max_concurrent: u32,
     /// The provider account that it uses.
     pub account: String,
+    /// The model that its settings name.
+    #[serde(default)]
+    pub model: Option<String>,
 }
 
 /// Roles that no worker can play: an agent must not answer for a person or for the system.
@@ -79,6 +82,7 @@ impl Worker {
             // The node's own limit on runs decides.
             max_concurrent: u32::MAX,
             account: COMMAND_WORKER.to_owned(),
+            model: None,
         }
     }
 
@@ -99,6 +103,10 @@ pub struct Candidate<'a> {
     pub roles: &'a [String],
     /// The names of the only workers that may take it; empty means anybody.
     pub assignees: &'a [String],
+    /// The roles as which its worker may act.
+    pub lanes: &'a [String],
+    /// The name or the model of the worker that it is for.
+    pub model: Option<&'a str>,
     pub areas: &'a [Area],
     /// What all its runs have used.
     pub spent: Used,
@@ -115,6 +123,8 @@ pub struct Running {
     pub worker: String,
     pub account: String,
     pub node: String,
+    /// The role as which it acts.
+    pub role: String,
     pub areas: Vec<Area>,
 }
 
@@ -159,6 +169,8 @@ pub struct Load {
     pub running: Vec<Running>,
     pub batches: BTreeMap<String, BatchLoad>,
     pub accounts: BTreeMap<String, AccountLoad>,
+    /// The most runs at once over all nodes, by the role as which they act.
+    pub lanes: BTreeMap<String, u32>,
     /// By runs that have ended; running ones are in [`Self::running`] and count against `runs` as
     /// well.
     pub day: Used,
@@ -168,6 +180,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// Whether as many runs as the settings allow act as this role.
+    pub fn is_lane_full(&self, role: &str) -> bool {
+        let running = || self.running.iter().filter(|run| run.role == role).count();
+        self.lanes.get(role).is_some_and(|limit| running() >= *limit as usize)
+    }
+
     /// Reserves the areas of a task that could not start, if it waits for an area and only for runs
     /// to end. A task that waits for a person, a reset or a missing worker reserves nothing,
     /// because it would lock its areas for nobody.

@@ -78,7 +78,7 @@ fn the_walkthrough() {
     let step = world.ends(Outcome::Approved, "", json!({}), "waiting");
     assert_eq!(
         (step.effects, world.field("approval_type")),
-        (vec![Effect::Notify], &json!("standard"))
+        (vec![Effect::CloseReviews, Effect::Notify], &json!("standard"))
     );
     let decision = world.decision.clone().expect("a person is asked");
     assert_eq!(decision.deadline, Some(world.at("7d")));
@@ -505,7 +505,7 @@ fn panels_send_back_escalate_and_give_up() {
         (Outcome::Blocked, "decomposing"),
         (Outcome::Escalated, "waiting"),
         (Outcome::Unresolved, "waiting"),
-        (Outcome::Unavailable, "failed"),
+        (Outcome::Unavailable, "consensus(unserved)"),
     ];
     for (outcome, state) in table {
         let mut world = in_consensus();
@@ -517,10 +517,39 @@ fn panels_send_back_escalate_and_give_up() {
     let rejected = in_consensus().refused("reviewer:critic", "on block", json!({}));
     assert_eq!(complaints(&rejected), ["feedback: Say what has to change"]);
 
+    // Nobody to review the plan: it is kept, and asked about again up to a limit.
+    let mut world = in_consensus();
+    for _ in 1..3 {
+        world.ends(Outcome::Unavailable, "no workers", json!({}), "consensus(unserved)");
+        world.times_out("2min", "consensus");
+    }
+    world.ends(Outcome::Unavailable, "no workers", json!({}), "failed");
+    assert_eq!(world.field("diagnostic"), "no reviewers");
+
+    // The same for a pull request, about which a person decides in the end.
+    let mut world = in_review();
+    for _ in 1..3 {
+        world.ends(Outcome::Unavailable, "no workers", json!({}), "review(unserved)");
+        world.times_out("2min", "review");
+    }
+    world.ends(Outcome::Unavailable, "no workers", json!({}), "merge_ready");
+    assert_eq!(world.field("problem"), "nobody reviewed it: no workers");
+
+    // A dispute is for the person who decides on the merge.
+    for outcome in [Outcome::Escalated, Outcome::Unresolved] {
+        let mut world = in_review();
+        world.ends(outcome, "critic is concerned", json!({}), "merge_ready");
+        assert_eq!(world.field("problem"), "A person settles the review: critic is concerned");
+        let words = json!({ "objection": "use tabs" });
+        world.goes("human:kim", "on last_minute_concern", words, "review");
+        world.ends(Outcome::Blocked, "use tabs", json!({}), "in_progress");
+        assert_eq!(world.field("demands"), "use tabs", "the next reviewers read it");
+    }
+
     // An endless disagreement goes to a person.
     let mut world = in_review();
     for round in 1..=5 {
-        let state = if round == 5 { "blocked" } else { "in_progress" };
+        let state = if round == 5 { "merge_ready" } else { "in_progress" };
         world.goes(
             "reviewer:critic",
             "on changes_requested",
@@ -532,8 +561,9 @@ fn panels_send_back_escalate_and_give_up() {
             world.ends(Outcome::Succeeded, "", json!({}), "review");
         }
     }
-    assert_eq!(world.field("unblock_condition"), "a person settles the review");
-    world.goes("human:kim", "on unblock", json!({}), "review");
+    assert_eq!(world.field("problem"), "a person settles the review");
+    let words = json!({ "objection": "use tabs" });
+    world.goes("human:kim", "on last_minute_concern", words, "review");
     assert_eq!(world.count("review_rounds"), 0);
 }
 

@@ -80,6 +80,9 @@ fn claim(world: &mut World) -> Result<(), Violation> {
         | StateKind::Failed
         | StateKind::Cancelled => "system",
     };
+    let own = world.task.fields.get(Field::Role.name()).and_then(|role| role.as_str());
+    let own = own.filter(|own| world.lifecycle.find_role(own).is_some());
+    let role = own.filter(|_| state.kind == StateKind::Queued).unwrap_or(role);
     let assignee = world.task.assignees(&world.lifecycle).into_iter().next();
     let name = assignee.unwrap_or_else(|| "cat".to_owned());
     let actor = Actor { role: role.to_owned(), name: Some(name) };

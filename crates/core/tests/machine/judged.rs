@@ -21,10 +21,16 @@ fn awaiting_judge() -> World {
 }
 
 #[test]
-fn every_role_that_executes_may_claim() {
+fn only_the_role_of_the_task_may_claim() {
     for role in ["worker", "tester", "docser"] {
-        task_of("judged", json!({})).is_claimed_by(&format!("{role}:x"), "running");
+        task_of("judged", json!({ "role": role })).is_claimed_by(&format!("{role}:x"), "running");
+        for other in ["worker", "tester", "docser"].iter().filter(|other| **other != role) {
+            let claim = task_of("judged", json!({ "role": role })).claim(&format!("{other}:x"));
+            assert_eq!(complaints(&claim.expect_err(other)), ["role: It is for another role"]);
+        }
     }
+    task_of("judged", json!({})).is_claimed_by("worker:x", "running");
+    task_of("judged", json!({})).claim("docser:x").expect_err("a task is for workers");
     for role in ["judge", "planner", "human", "system"] {
         let rejected = task_of("judged", json!({})).claim(&format!("{role}:x")).expect_err(role);
         assert_eq!(rejected.why, RejectReason::Forbidden, "{role}");
@@ -194,7 +200,7 @@ fn whoever_works_judges_or_watches_may_ask_a_person_with_words() {
         world.goes(role, "on escalate", words.clone(), "blocked(needs_person)");
     }
     for role in ["judge:j1", "human:kim"] {
-        awaiting_judge().goes(role, "on escalate", words.clone(), "blocked(needs_person)");
+        awaiting_judge().goes(role, "on escalate", words.clone(), "blocked(unsettled)");
     }
 }
 
@@ -212,15 +218,34 @@ fn a_judge_sends_back_with_feedback() {
 }
 
 #[test]
-fn a_silent_judge_is_asked_three_times() {
+fn a_silent_judge_is_asked_three_times_about_the_same_run() {
     let mut world = awaiting_judge();
     for _ in 1..3 {
-        world.times_out("15min", "queued");
-        world.is_claimed_by("worker:w1", "running");
-        world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
+        world.times_out("15min", "blocked(no_judge)");
+        world.times_out("2min", "blocked(awaiting_judge)");
     }
-    world.times_out("15min", "blocked(needs_person)");
-    assert_eq!(world.field("question"), "nobody judged it");
+    world.times_out("15min", "blocked(unsettled)");
+    assert_eq!(world.field("question"), "nobody judged it: no verdict came in time");
+    assert_eq!(world.task.epoch, 1, "the worker has not run again");
+}
+
+#[test]
+fn a_person_settles_what_judges_did_not() {
+    for outcome in [Outcome::Escalated, Outcome::Unresolved] {
+        let unsettled = || {
+            let mut world = awaiting_judge();
+            world.ends(outcome, "judge has a concern", json!({}), "blocked(unsettled)");
+            assert_eq!(world.field("question"), "judge has a concern");
+            world
+        };
+        unsettled().goes("human:kim", "on approve", json!({}), "merging");
+        unsettled().goes("human:kim", "on judge_again", json!({}), "blocked(awaiting_judge)");
+        let feedback = json!({ "feedback": "use tabs" });
+        unsettled().goes("human:kim", "on request_changes", feedback, "blocked(needs_rework)");
+        let reason = json!({ "reason": "not wanted" });
+        unsettled().goes("human:kim", "on cancel", reason, "cancelled");
+        unsettled().refused("judge:j1", "on approve", json!({}));
+    }
 }
 
 #[test]

@@ -454,6 +454,9 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
     let state = meeting.lifecycle().state(step.task.state);
     let mut wanted: Vec<Effect> = Vec::new();
     if meeting.moved(step) {
+        let left = meeting.lifecycle().state(meeting.before().state);
+        let had_panel = left.activity() == Some(Activity::Panel);
+        wanted.extend(had_panel.then_some(Effect::CloseReviews));
         let active = step.task.is_active(meeting.lifecycle());
         let activity = state.does.as_ref().filter(|_| active).map(|does| does.activity);
         let later = state.kind == StateKind::Queued

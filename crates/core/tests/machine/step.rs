@@ -82,7 +82,8 @@ fn the_level_of_the_gate_says_who_reviews() {
 fn an_automatic_gate_needs_nobody() {
     let mut world = at_gate("auto", "gate(auto)");
     let step = world.ends(Outcome::Approved, "well done", json!({}), "passed");
-    assert_eq!((step.effects, step.ending), (vec![Effect::TellParent], Some(Ending::Done)));
+    let effects = vec![Effect::CloseReviews, Effect::TellParent];
+    assert_eq!((step.effects, step.ending), (effects, Some(Ending::Done)));
     assert_eq!(world.field("note"), "well done");
     let rejected = world.refused("human:kim", "on veto", json!({ "feedback": "no" }));
     assert_eq!(
@@ -97,7 +98,7 @@ fn an_automatic_gate_needs_nobody() {
 fn a_notifying_gate_goes_on_unless_a_person_objects() {
     let mut world = at_gate("notify", "gate(notify)");
     let step = world.ends(Outcome::Approved, "", json!({}), "gate(veto)");
-    assert_eq!(step.effects, [Effect::Notify, Effect::TellParent]);
+    assert_eq!(step.effects, [Effect::CloseReviews, Effect::Notify, Effect::TellParent]);
     assert_eq!(step.ending, None, "nobody goes on before the time for a veto is over");
     let step = world.times_out("15min", "passed");
     assert_eq!(step.ending, Some(Ending::Done));
@@ -419,7 +420,10 @@ fn steps_end_with_their_workflow() {
     for (level, gate) in [("auto", "gate(auto)"), ("human", "gate(human)")] {
         let mut world = at_gate(level, gate);
         let step = world.goes("system", "on close", json!({}), "aborted");
-        let effects = vec![Effect::TellParent, Effect::CleanUp];
+        let mut effects = vec![Effect::TellParent, Effect::CleanUp];
+        if level == "auto" {
+            effects.insert(0, Effect::CloseReviews);
+        }
         assert_eq!((step.effects, step.ending), (effects, Some(Ending::Otherwise)));
     }
 }

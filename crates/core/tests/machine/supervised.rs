@@ -70,13 +70,14 @@ fn checks_are_proof_and_the_rest_is_evaluated() {
     let table = [
         (Outcome::Approved, "merging"),
         (Outcome::Blocked, "retrying"),
-        (Outcome::Unavailable, "retrying"),
-        (Outcome::Escalated, "blocked"),
-        (Outcome::Unresolved, "blocked"),
+        (Outcome::Unavailable, "blocked(no_evaluator)"),
+        (Outcome::Escalated, "blocked(unsettled)"),
+        (Outcome::Unresolved, "blocked(unsettled)"),
     ];
     for (outcome, state) in table {
         let mut world = running();
-        let step = world.ends(Outcome::Succeeded, "", json!({}), "evaluating");
+        let proof = json!({ "pr_head": "0123abc" });
+        let step = world.ends(Outcome::Succeeded, "", proof, "evaluating");
         assert_eq!(step.effects, [Effect::Start { activity: Activity::Panel }]);
         world.ends(outcome, "tests are red", json!({}), state);
         assert_eq!(world.field("error") == "tests are red", state != "merging", "{outcome}");
@@ -135,8 +136,17 @@ fn every_silence_is_bounded() {
         step.effects,
         [Effect::Stop { epoch: 1 }, Effect::Start { activity: Activity::Panel }]
     );
-    world.times_out("10min", "retrying");
-    assert_eq!(world.field("error"), "the evaluation gave no answer");
+    for _ in 1..3 {
+        world.times_out("30min", "blocked(no_evaluator)");
+        world.times_out("2min", "evaluating");
+    }
+    world.times_out("30min", "blocked(unsettled)");
+    assert_eq!(world.field("error"), "nobody evaluated it: no verdict came in time");
+    assert_eq!(world.count("retries"), 0, "the worker has not run again");
+    let mut world = running();
+    world.times_out("10min", "evaluating");
+    world.ends(Outcome::Approved, "", json!({}), "retrying");
+    assert_eq!(world.field("error"), "nothing shows that the work is done");
 
     let mut world = running();
     let mut minutes = 0;

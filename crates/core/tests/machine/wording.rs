@@ -13,7 +13,7 @@ fn a_group_asks_which_and_an_inner_name_is_enough() {
     assert_eq!(
         complaints(&rejected),
         [
-            "to: `blocked` is a group; say which: blocked(awaiting_judge), blocked(quota_wait), blocked(needs_rework), blocked(needs_person)"
+            "to: `blocked` is a group; say which: blocked(awaiting_judge), blocked(no_judge), blocked(unsettled), blocked(quota_wait), blocked(needs_rework), blocked(needs_person)"
         ]
     );
     world.goes("worker:w1", "to quota_wait", json!({}), "blocked(quota_wait)");

@@ -36,6 +36,7 @@ fn any_worker() -> impl Strategy<Value = Worker> {
             speed,
             max_concurrent,
             account,
+            model: None,
         },
     )
 }
@@ -72,6 +73,7 @@ fn runs() -> impl Strategy<Value = Vec<Running>> {
             worker,
             account,
             node,
+            role: "worker".to_owned(),
             areas,
         };
         numbered.map(run).collect()
@@ -108,6 +110,7 @@ fn load() -> impl Strategy<Value = Load> {
     let limit = proptest::option::of(0..6_u32);
     (proptest::bool::weighted(0.1), limit, 0..5_u32, runs(), account(), batch(), budget()).prop_map(
         |(paused, limit, capacity, running, account, batch, (day_budget, day))| Load {
+            lanes: Default::default(),
             paused,
             limit,
             node: NODE.to_owned(),
@@ -259,6 +262,7 @@ fn what_is_missing_is_enough() {
                 speed: 1,
                 max_concurrent: 1,
                 account: String::new(),
+                model: None,
             };
             let registry = question.here.iter().chain(&question.elsewhere).chain([&fresh]);
             prop_assert_eq!(registry.into_iter().any(could), playable);

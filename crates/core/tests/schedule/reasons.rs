@@ -235,6 +235,18 @@ fn of_room() -> Vec<Row> {
             },
         ),
         (
+            Ineligible::LaneFull { role: "worker".to_owned(), limit: 1 },
+            |question| {
+                question.load.lanes.insert("worker".to_owned(), 1);
+                question.load.running = vec![run(2, "other")];
+            },
+            |question| {
+                question.load.lanes.insert("worker".to_owned(), 1);
+                let reviews = Running { role: "reviewer".to_owned(), ..run(2, "other") };
+                question.load.running = vec![reviews];
+            },
+        ),
+        (
             Ineligible::Full { limit: 1 },
             |question| {
                 question.load.limit = Some(1);
@@ -308,6 +320,7 @@ fn the_table_has_every_reason() {
             "area_reserved",
             "account_full",
             "worker_busy",
+            "lane_full",
             "full",
             "node_full",
             "batch_full",
@@ -505,6 +518,7 @@ fn only_a_task_that_waits_for_runs_is_promised_its_areas() {
             "area_reserved",
             "account_full",
             "worker_busy",
+            "lane_full",
             "full",
             "node_full",
             "batch_full",

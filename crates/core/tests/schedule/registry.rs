@@ -56,6 +56,7 @@ fn workers() -> Vec<Worker> {
         speed: entry.speed,
         max_concurrent: entry.max_concurrent,
         account: format!("{name}-account"),
+        model: None,
         name,
     };
     registry.workers.into_iter().map(worker).collect()
@@ -115,11 +116,11 @@ fn what_is_full_is_passed_over() {
 }
 
 #[test]
-fn one_that_is_avoided_goes_last_but_it_goes() {
+fn one_that_is_avoided_does_not_go() {
     let code = |busy: &[(&str, usize)]| chosen(&["code", "avoid:polecat-gemini"], busy);
     assert_eq!(code(&[]).as_deref(), Ok("polecat-claude"));
-    assert_eq!(code(&[("polecat-claude", 4)]).as_deref(), Ok("polecat-gemini"));
-    assert_eq!(chosen(&["analysis", "avoid:polecat-gemini"], &[]).as_deref(), Ok("polecat-gemini"));
+    assert_eq!(code(&[("polecat-claude", 4)]), Err(vec!["worker_busy"]));
+    assert_eq!(chosen(&["analysis", "avoid:polecat-gemini"], &[]), Err(vec!["no_worker"]));
     assert_eq!(chosen(&["code", "avoid:nobody"], &[]).as_deref(), Ok("polecat-gemini"));
 }
 

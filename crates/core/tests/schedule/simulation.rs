@@ -141,6 +141,8 @@ impl<'s> Simulation<'s> {
                 tags: &waiting.spec.tags,
                 roles: &roles,
                 assignees: &[],
+                lanes: &roles,
+                model: None,
                 areas: &waiting.spec.areas,
                 spent: Used::default(),
                 budget: Budget::default(),
@@ -171,6 +173,7 @@ impl<'s> Simulation<'s> {
             worker: worker.name.clone(),
             account: worker.account.clone(),
             node: node.name.clone(),
+            role: "agent".to_owned(),
             areas: spec.areas,
         };
         self.running.push((run, self.tick + spec.ticks));
@@ -444,6 +447,8 @@ fn the_one_behind_is_told_whom_the_area_is_promised_to() {
         tags: &[],
         roles: &roles,
         assignees: &[],
+        lanes: &roles,
+        model: None,
         areas,
         spent: Used::default(),
         budget: Budget::default(),

@@ -43,6 +43,7 @@ fn every_reason() -> Vec<Ineligible> {
         Ineligible::AreaReserved { area: web(), to: TaskId(8) },
         Ineligible::AccountFull { account: text("anthropic"), limit: 3 },
         Ineligible::WorkerBusy { worker: text("claude"), max_concurrent: 1 },
+        Ineligible::LaneFull { role: text("docser"), limit: 1 },
         Ineligible::Full { limit: 20 },
         Ineligible::NodeFull { node: text("n1"), capacity: 4 },
         Ineligible::BatchFull { batch: text("night"), concurrency: 2 },

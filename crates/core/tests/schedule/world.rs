@@ -24,6 +24,7 @@ pub(crate) fn worker(name: &str, capabilities: &[&str]) -> Worker {
         speed: 3,
         max_concurrent: 2,
         account: format!("{name}-account"),
+        model: None,
     }
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn run(task: i64, worker: &str) -> Running {
         worker: worker.to_owned(),
         account: format!("{worker}-account"),
         node: NODE.to_owned(),
+        role: "worker".to_owned(),
         areas: Vec::new(),
     }
 }
@@ -95,6 +97,8 @@ impl Question {
             tags: &self.tags,
             roles: &self.roles,
             assignees: &self.assignees,
+            lanes: &self.roles,
+            model: None,
             areas: &self.areas,
             spent: self.spent,
             budget: self.budget,

@@ -72,21 +72,22 @@ const SEED: &[Quote] = &[
     ])),
     ("decomposing -> cancelled | user cancels | -", moves(&[("decomposing", "cancelled", "cancel", &["human"], "")])),
     ("consensus -> waiting | all reviewers APPROVE | -", moves(&[
-        ("consensus", "waiting", "all_approve", &["system"], "set approval_type=standard; compute decision_deadline"),
+        ("consensus", "waiting", "all_approve", &["system"], "set approval_type=standard; compute decision_deadline; clear demands"),
     ])),
     ("consensus -> decomposing | any reviewer BLOCK | feedback attached", moves(&[
-        ("consensus", "decomposing", "block", &["reviewer", "system"], "if feedback; compute feedback; count blocks"),
+        ("consensus", "decomposing", "block", &["system"], "compute demands, feedback; count blocks"),
+        ("consensus", "decomposing", "block", &["reviewer"], "if feedback; compute demands; count blocks"),
     ])),
     ("consensus -> waiting | timeout (30min) | escalate: unresolved concerns", timed(&[
         ("consensus", "waiting", "consensus_timeout", "30min", Entry, "set approval_type=escalated; compute decision_deadline"),
     ])),
     ("consensus -> failed | all reviewers unavailable | diagnostic: \"no reviewers\"", moves(&[
-        ("consensus", "failed", "no_reviewers", &["system"], "set diagnostic=no reviewers"),
+        ("consensus", "failed", "no_reviewers", &["system"], "if unheard; set diagnostic=no reviewers"),
     ])),
     ("consensus -> cancelled | user cancels | -", moves(&[("consensus", "cancelled", "cancel", &["human"], "")])),
     ("waiting -> in_progress | user approves | -", moves(&[("waiting", "in_progress", "approve", &["human"], "")])),
     ("waiting -> decomposing | user requests changes | feedback attached", moves(&[
-        ("waiting", "decomposing", "request_changes", &["human"], "if feedback; reset depth, blocks"),
+        ("waiting", "decomposing", "request_changes", &["human"], "if feedback; compute demands; reset depth, blocks"),
     ])),
     ("waiting -> pending | user sends back | assignee cleared", moves(&[
         ("waiting", "pending", "send_back", &["human"], "clear assignee, worker_id; reset depth, blocks"),
@@ -113,10 +114,11 @@ const SEED: &[Quote] = &[
         ("in_progress", "cancelled", "cancel", &["human"], ""),
     ])),
     ("review -> merge_ready | review consensus reached | all APPROVE", moves(&[
-        ("review", "merge_ready", "review_consensus", &["reviewer", "human", "system"], "if verdicts; clear problem, objection"),
+        ("review", "merge_ready", "review_consensus", &["reviewer", "human", "system"], "if verdicts; clear problem, objection, demands"),
     ])),
     ("review -> in_progress | changes requested | pr_comments attached", moves(&[
-        ("review", "in_progress", "changes_requested", &["reviewer", "human", "system"], "if pr_comments; compute pr_comments; clear objection; count review_rounds"),
+        ("review", "in_progress", "changes_requested", &["system"], "compute demands, pr_comments; clear objection; count review_rounds"),
+        ("review", "in_progress", "changes_requested", &["reviewer", "human"], "if pr_comments; compute demands; clear objection; count review_rounds"),
     ])),
     ("review -> blocked | dependency discovered | unblock_condition set", moves(&[
         ("review", "blocked", "dependency_discovered", &["worker", "reviewer", "human", "system"], ""),
@@ -131,13 +133,14 @@ const SEED: &[Quote] = &[
         ("merge_ready", "done", "approve_merge", &["human", "system"], "if merged, split"),
     ])),
     ("merge_ready -> review | last-minute concern | -", moves(&[
-        ("merge_ready", "review", "last_minute_concern", &["reviewer", "human"], "if objection; keep objection"),
+        ("merge_ready", "review", "last_minute_concern", &["human"], "if objection; reset review_rounds, unreviewed; keep objection"),
+        ("merge_ready", "review", "last_minute_concern", &["reviewer"], "if objection; keep objection"),
     ])),
     ("merge_ready -> cancelled | user declines | reason attached", moves(&[
         ("merge_ready", "cancelled", "decline", &["human"], ""),
     ])),
     ("blocked -> [prior] | unblock_condition met | restore prior state", moves(&[
-        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset review_rounds, over_budget"),
+        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset review_rounds, unreviewed, over_budget"),
     ])),
     ("blocked -> failed | timeout (14 days) | diagnostic: \"blocked timeout\"", timed(&[
         ("blocked", "failed", "blocked_timeout", "14d", Entry, "set diagnostic=blocked timeout"),
@@ -149,7 +152,7 @@ const SEED: &[Quote] = &[
     ("dormant -> cancelled | user cancels | -", moves(&[("dormant", "cancelled", "cancel", &["human"], "")])),
     ("done -> [terminal] | - | knowledge extraction complete", terminal(&["done"])),
     ("failed -> pending | user retries | reset with diagnostic", moves(&[
-        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, irreducible, left_out, children_asked, checkpoint, blocked_on, asked; count retry_count; reset depth, blocks, review_rounds"),
+        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, irreducible, left_out, children_asked, checkpoint, blocked_on, asked; count retry_count; reset depth, blocks, unheard, review_rounds, unreviewed"),
     ])),
     ("failed -> cancelled | user abandons | -", moves(&[("failed", "cancelled", "cancel", &["human"], "")])),
     ("cancelled -> [terminal] | - | -", terminal(&["cancelled"])),
@@ -224,6 +227,8 @@ const PENDING: &[Pending] = &[
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
     states: &[
+        ("consensus(unserved)", Blocked),
+        ("review(unserved)", Blocked),
         ("merge_ready(approved)", Reviewing),
         ("merge_ready(merging)", Reviewing),
         ("merge_ready(taking_back)", Reviewing),
@@ -254,8 +259,12 @@ const ADDED: Rows = Rows {
         ("merge_ready", "done", "children_moved", &["system"], "if children_waiting; set merged=true"),
         ("blocked", "[prior]", "go_without", &["human"], "if children_given_up, left_out; compute left_out; clear unblock_condition, blocked_on, children_asked, checkpoint, asked"),
         ("blocked", "[prior]", "children_moved", &["system"], "if children_given_up; clear unblock_condition, blocked_on, children_asked, checkpoint, asked"),
-        ("review", "blocked", "escalate", &["reviewer", "system"], "set asked=true, unblock_condition=a person settles the review"),
-        ("review", "blocked", "no_reviewers", &["system"], "set unblock_condition=reviewers are available"),
+        ("review", "merge_ready", "escalate", &["reviewer", "system"], "compute problem; clear objection"),
+        ("review", "review(unserved)", "no_reviewers", &["system"], "compute problem; count unreviewed"),
+        ("review(unserved)", "cancelled", "cancel", &["human"], ""),
+        // Before the limit the plan is kept and reviewed later.
+        ("consensus", "consensus(unserved)", "no_reviewers", &["system"], "count unheard"),
+        ("consensus(unserved)", "cancelled", "cancel", &["human"], ""),
         // Where the branch stands for the pull request, the answer has it merged, and it is asked
         // again if it cannot be.
         ("merge_ready", "merge_ready(approved)", "approve_merge", &["human"], "if merged, split; clear problem"),
@@ -280,12 +289,15 @@ const ADDED: Rows = Rows {
     timed: &[
         // Nobody decides whether to retry it.
         ("failed", "cancelled", "unanswered", "14d", Entry, "compute reason"),
+        ("consensus(unserved)", "consensus", "review_again", "2min", Entry, ""),
+        ("review(unserved)", "review", "review_again", "2min", Entry, ""),
         ("merge_ready(approved)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=no machine has begun the merge"),
         ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge timed out"),
         ("merge_ready", "failed", "merge_unanswered", "7d", Entry, "set diagnostic=merge approval timeout, retry_from=merge"),
         ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged"),
     ],
     requires: &[
+        ("review(unserved)", &["pr_url"]),
         ("merge_ready(approved)", &["pr_url"]),
         ("merge_ready(merging)", &["pr_url"]),
         ("merge_ready(taking_back)", &["pr_url"]),
@@ -366,7 +378,9 @@ const ADDED: Rows = Rows {
     counters: &[
         ("blocks", Some(5), Some("waiting")),
         ("over_budget", Some(1), Some("blocked")),
-        ("review_rounds", Some(5), Some("blocked")),
+        ("review_rounds", Some(5), Some("merge_ready")),
+        ("unreviewed", Some(3), Some("merge_ready")),
+        ("unheard", Some(3), None),
         ("conflicts", Some(3), Some("merge_ready")),
         ("rejections", Some(3), Some("merge_ready")),
     ],
@@ -712,7 +726,7 @@ fn an_endless_review_waits_for_a_person_who_gives_a_new_allowance() {
     let wordless = play.ask("reviewer:ru", "in_progress", Value::Null);
     assert_eq!(errors(wordless), ["pr_comments: Say what has to change"]);
     let comments = json!({ "pr_comments": "a test is missing" });
-    for state in ["in_progress", "in_progress", "in_progress", "in_progress", "blocked"] {
+    for state in ["in_progress", "in_progress", "in_progress", "in_progress", "merge_ready"] {
         assert_eq!(
             play.ask("reviewer:ru", "in_progress", comments.clone()).expect("reviewers ask"),
             state
@@ -721,8 +735,8 @@ fn an_endless_review_waits_for_a_person_who_gives_a_new_allowance() {
             play.walk(&[("worker:wim", "review")]);
         }
     }
-    assert_eq!(play.field("unblock_condition"), json!("a person settles the review"));
-    play.walk(&[("human:kim", "review")]);
+    assert_eq!(play.field("problem"), json!("a person settles the review"));
+    play.ask("human:kim", "review", json!({ "objection": "a test is missing" })).expect("words");
     assert_eq!(
         play.ask("reviewer:ru", "in_progress", comments).expect("a new allowance"),
         "in_progress"

@@ -16,7 +16,7 @@ const SEED: &[Quote] = &[
     ("Task が `queued` に入る", states(&[("queued", Queued)])),
     ("Dispatcher が lease を取得し task を `running` にする", Rows {
         states: &[("running", Working)],
-        moves: &[("queued", "running", "claim", &["worker", "tester", "docser"], "")],
+        moves: &[("queued", "running", "claim", &["worker", "tester", "docser"], "if role")],
         ..NONE
     }),
     ("review が必要なら通常 `blocked(awaiting_judge)`", Rows {
@@ -80,8 +80,10 @@ const SEED: &[Quote] = &[
         does: &[("failed", "wait", &[("met", "retry_due")])],
         ..NONE
     }),
+    // The finished run is kept, and only judged again.
     ("それ以外は timeout-requeue", timed(&[
-        ("blocked(awaiting_judge)", "queued", "judge_timeout", "15min", Progress, "count judge_attempts"),
+        ("blocked(awaiting_judge)", "blocked(no_judge)", "judge_timeout", "15min", Entry, "set question=no verdict came in time; count judge_attempts"),
+        ("blocked(no_judge)", "blocked(awaiting_judge)", "judge_again", "2min", Entry, ""),
     ])),
     ("cooldown 後に requeue", Rows {
         moves: &[("blocked(quota_wait)", "queued", "quota_back", &["system"], "")],
@@ -141,7 +143,11 @@ const PENDING: &[Pending] = &[
 /// the merge to the forge.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[("merging(taking_back)", Reviewing)],
+    states: &[
+        ("merging(taking_back)", Reviewing),
+        ("blocked(no_judge)", Blocked),
+        ("blocked(unsettled)", Waiting),
+    ],
     terminal: &[],
     moves: &[
         ("merging", "done", "branch_merged", &["system"], "set merged=true"),
@@ -156,10 +162,20 @@ const ADDED: Rows = Rows {
         ("queued", "cancelled", "cancel", &["human"], ""),
         ("running", "blocked(needs_person)", "escalate", &["worker", "tester", "docser", "human", "system"], "compute question"),
         ("running", "cancelled", "cancel", &["human"], ""),
-        ("blocked(awaiting_judge)", "queued", "judge_timeout", &["system"], "count judge_attempts"),
+        ("blocked(awaiting_judge)", "blocked(no_judge)", "no_verdict", &["system"], "compute question; count judge_attempts"),
+        ("blocked(awaiting_judge)", "blocked(unsettled)", "ask_person", &["system"], "compute question"),
         ("blocked(awaiting_judge)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
-        ("blocked(awaiting_judge)", "blocked(needs_person)", "escalate", &["judge", "human"], ""),
+        ("blocked(awaiting_judge)", "blocked(unsettled)", "escalate", &["judge", "human"], ""),
         ("blocked(awaiting_judge)", "cancelled", "cancel", &["human"], ""),
+        ("blocked(no_judge)", "merging", "approve", &["human"], "clear question"),
+        ("blocked(no_judge)", "blocked(needs_rework)", "request_changes", &["human"], "clear question; reset judge_attempts, reworks"),
+        ("blocked(no_judge)", "blocked(unsettled)", "escalate", &["human"], ""),
+        ("blocked(no_judge)", "blocked(awaiting_judge)", "judge_again", &["human"], "clear question; reset judge_attempts"),
+        ("blocked(no_judge)", "cancelled", "cancel", &["human"], ""),
+        ("blocked(unsettled)", "merging", "approve", &["human"], "clear question"),
+        ("blocked(unsettled)", "blocked(needs_rework)", "request_changes", &["human"], "clear question; reset judge_attempts, reworks"),
+        ("blocked(unsettled)", "blocked(awaiting_judge)", "judge_again", &["human"], "clear question; reset judge_attempts"),
+        ("blocked(unsettled)", "cancelled", "cancel", &["human"], ""),
         ("blocked(quota_wait)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, judge_attempts, reworks, conflicts, rejections"),
         ("blocked(quota_wait)", "blocked(needs_person)", "escalate", &["human"], ""),
         ("blocked(quota_wait)", "cancelled", "cancel", &["human"], ""),
@@ -173,12 +189,14 @@ const ADDED: Rows = Rows {
     ],
     timed: &[
         ("blocked(needs_person)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
+        ("blocked(unsettled)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
         ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, ""),
         ("merging(taking_back)", "blocked(needs_person)", "merge_timeout", "1d", Entry, "set question=could not determine whether it was merged"),
     ],
     requires: &[
         ("blocked(needs_rework)", &["feedback"]),
         ("blocked(needs_person)", &["question"]),
+        ("blocked(unsettled)", &["question"]),
         ("failed", &["diagnostic", "retry_at"]),
         ("cancelled", &["reason"]),
     ],
@@ -197,21 +215,27 @@ const ADDED: Rows = Rows {
         (
             "blocked(awaiting_judge)",
             "panel",
-            &[("escalated", "request_changes"), ("unresolved", "request_changes"), ("unavailable", "judge_timeout")],
+            &[("escalated", "ask_person"), ("unresolved", "ask_person"), ("unavailable", "no_verdict")],
         ),
         ("blocked(quota_wait)", "wait", &[("met", "quota_back")]),
         ("blocked(needs_person)", "human", &[("resume", "unblock"), ("cancel", "cancel")]),
+        (
+            "blocked(unsettled)",
+            "human",
+            &[("approve", "approve"), ("changes", "request_changes"), ("retry", "judge_again"), ("cancel", "cancel")],
+        ),
     ],
     effects: &[
         ("blocked(needs_rework)", "alert"),
         ("blocked(needs_person)", "notify"),
+        ("blocked(unsettled)", "notify"),
         ("done", "clean_up"),
         ("cancelled", "clean_up"),
     ],
     counters: &[
         ("reported_failures", Some(3), Some("blocked(needs_person)")),
         ("quota_waits", Some(48), Some("blocked(needs_person)")),
-        ("judge_attempts", Some(3), Some("blocked(needs_person)")),
+        ("judge_attempts", Some(3), Some("blocked(unsettled)")),
         ("rejections", Some(3), Some("blocked(needs_person)")),
     ],
 };
@@ -234,6 +258,8 @@ fn the_reasons_of_blocked_are_one_group() {
         names,
         [
             "blocked(awaiting_judge)",
+            "blocked(no_judge)",
+            "blocked(unsettled)",
             "blocked(quota_wait)",
             "blocked(needs_rework)",
             "blocked(needs_person)"
@@ -301,10 +327,10 @@ fn the_fifth_rework_in_place_is_left_to_a_person() {
 #[test]
 fn a_judge_who_is_silent_three_times_is_replaced_by_a_person() {
     let mut play = ended(json!({}), Outcome::Succeeded);
-    for state in ["queued", "queued", "blocked(needs_person)"] {
+    for state in ["blocked(no_judge)", "blocked(no_judge)", "blocked(unsettled)"] {
         assert_eq!(play.wait("15min"), state);
-        if state == "queued" {
-            run(&mut play, Outcome::Succeeded, Value::Null);
+        if state == "blocked(no_judge)" {
+            assert_eq!(play.wait("2min"), "blocked(awaiting_judge)");
         }
     }
 }

@@ -4,15 +4,23 @@
 use super::{Doing, Move, Rows, Table, Text, autonomous};
 
 /// States of the phases that are over when a subtask is created.
-const PHASES: [&str; 4] = ["active", "decomposing", "consensus", "waiting"];
+const PHASES: [&str; 5] = ["active", "decomposing", "consensus", "consensus(unserved)", "waiting"];
 /// Triggers of a task that has subtasks, and the answer for one of them.
 const OF_PARENTS: [&str; 2] = ["children_moved", "go_without"];
 /// Fields and counters of planning, and of a task that has subtasks.
-const OF_PLANNING: [&str; 7] =
-    ["split", "children_asked", "checkpoint", "irreducible", "left_out", "depth", "blocks"];
+const OF_PLANNING: [&str; 8] = [
+    "split",
+    "children_asked",
+    "checkpoint",
+    "irreducible",
+    "left_out",
+    "depth",
+    "blocks",
+    "unheard",
+];
 
 #[rustfmt::skip] // One row, one line: it is read as a table.
-const OWN_MOVES: [Move; 14] = [
+const OWN_MOVES: [Move; 15] = [
     ("pending", "in_progress", "claim", &["worker"], "compute assignee, worker_id; clear confirmation"),
     ("pending", "blocked", "escalate", &["human"], "set asked=true"),
     ("pending", "dormant", "backburner", &["human"], ""),
@@ -24,6 +32,7 @@ const OWN_MOVES: [Move; 14] = [
     ("pending", "cancelled", "close", &["system"], CLOSED),
     ("in_progress", "cancelled", "close", &["system"], CLOSED),
     ("review", "cancelled", "close", &["system"], CLOSED),
+    ("review(unserved)", "cancelled", "close", &["system"], CLOSED),
     ("merge_ready", "cancelled", "close", &["system"], CLOSED),
     ("merge_ready(approved)", "cancelled", "close", &["system"], CLOSED),
     ("blocked", "cancelled", "close", &["system"], CLOSED),
@@ -32,10 +41,11 @@ const OWN_MOVES: [Move; 14] = [
 ];
 const CLOSED: &str = "set reason=its parent has ended";
 
-const OWN_EFFECTS: [(Text, Text); 9] = [
+const OWN_EFFECTS: [(Text, Text); 10] = [
     ("pending", "tell_parent"),
     ("in_progress", "tell_parent"),
     ("review", "tell_parent"),
+    ("review(unserved)", "tell_parent"),
     ("merge_ready", "notify, tell_parent"),
     ("done", "tell_parent, clean_up"),
     ("blocked", "notify, tell_parent"),

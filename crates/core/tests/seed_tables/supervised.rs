@@ -3,7 +3,7 @@
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::Since::{Entry, Progress};
 use banksman_core::lifecycle::StateKind::{
-    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Working,
+    Blocked, Cancelled, Done, Failed, Queued, Reviewing, Waiting, Working,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +40,8 @@ const SEED: &[Quote] = &[
     ("Use a cheap AI call (Sonnet, ~30s) for ambiguous outcomes that need reasoning.", Rows {
         moves: &[
             ("running", "evaluating", "ended", &["worker", "system"], ""),
-            ("evaluating", "merging", "complete", &["evaluator", "human", "system"], ""),
+            ("evaluating", "merging", "complete", &["evaluator", "human", "system"], "if pr_head"),
+            ("evaluating", "retrying", "complete", &["system"], "set error=nothing shows that the work is done; count retries"),
             ("evaluating", "failed", "fail", &["evaluator", "system"], "compute error"),
         ],
         does: &[("evaluating", "panel", &[("approved", "complete"), ("blocked", "retry")])],
@@ -49,12 +50,12 @@ const SEED: &[Quote] = &[
     ("`opencode run --session <id> --continue \"Previous attempt failed with: ... Please fix and retry.\"`", moves(&[
         ("running", "retrying", "retry", &["system"], "compute error"),
         ("running", "retrying", "retry", &["worker"], "count retries"),
-        ("evaluating", "retrying", "retry", &["evaluator", "human", "system"], "compute error; count retries"),
+        ("evaluating", "retrying", "retry", &["evaluator", "human", "system"], "compute error; clear pr_head; count retries"),
         ("retrying", "dispatched", "claim", &["worker"], "compute worker_id"),
     ])),
     ("Up to N retries (default 3) before marking blocked.", counters(&[("retries", Some(3), Some("blocked"))])),
     ("I want blocked tasks to notify me via Matrix/mail with context about what's needed, so I can unblock them without checking manually.", Rows {
-        moves: &[("blocked", "queued", "unblock", &["human"], "clear blocked_on; reset retries, over_budget, conflicts, rejections")],
+        moves: &[("blocked", "queued", "unblock", &["human"], "clear blocked_on; reset retries, evaluations, over_budget, conflicts, rejections")],
         requires: &[("blocked", &["error"])],
         does: &[("blocked", "human", &[("unblock", "unblock")])],
         effects: &[("blocked", "notify")],
@@ -70,6 +71,8 @@ const ADDED: Rows = Rows {
         ("cancelled", Cancelled),
         ("merging", Reviewing),
         ("merging(taking_back)", Reviewing),
+        ("blocked(no_evaluator)", Blocked),
+        ("blocked(unsettled)", Waiting),
     ],
     terminal: &["cancelled"],
     moves: &[
@@ -90,10 +93,21 @@ const ADDED: Rows = Rows {
         ("blocked", "cancelled", "cancel", &["human"], ""),
         ("evaluating", "cancelled", "cancel", &["human"], ""),
         ("failed", "cancelled", "cancel", &["human"], ""),
-        ("failed", "queued", "retry", &["human"], "reset retries"),
+        ("failed", "queued", "retry", &["human"], "reset retries, evaluations"),
+        ("evaluating", "blocked(no_evaluator)", "no_verdict", &["system"], "compute error; count evaluations"),
+        ("evaluating", "blocked(unsettled)", "ask_person", &["system"], "compute error"),
+        ("blocked(no_evaluator)", "merging", "complete", &["human"], "if pr_head; clear error"),
+        ("blocked(no_evaluator)", "retrying", "retry", &["human"], "if feedback; clear pr_head; reset retries, evaluations"),
+        ("blocked(no_evaluator)", "blocked(unsettled)", "escalate", &["human"], ""),
+        ("blocked(no_evaluator)", "evaluating", "evaluate_again", &["human"], "clear error; reset evaluations"),
+        ("blocked(no_evaluator)", "cancelled", "cancel", &["human"], ""),
+        ("blocked(unsettled)", "merging", "complete", &["human"], "if pr_head; clear error"),
+        ("blocked(unsettled)", "retrying", "retry", &["human"], "if feedback; clear pr_head; reset retries, evaluations"),
+        ("blocked(unsettled)", "evaluating", "evaluate_again", &["human"], "clear error; reset evaluations"),
+        ("blocked(unsettled)", "cancelled", "cancel", &["human"], ""),
         ("merging", "complete", "branch_merged", &["system"], "set merged=true"),
-        ("merging", "retrying", "merge_conflict", &["system"], "compute error; count conflicts"),
-        ("merging", "retrying", "merge_rejected", &["system"], "compute error; count rejections"),
+        ("merging", "retrying", "merge_conflict", &["system"], "compute error; clear pr_head; count conflicts"),
+        ("merging", "retrying", "merge_rejected", &["system"], "compute error; clear pr_head; count rejections"),
         ("merging", "blocked", "merge_failed", &["system"], "compute error"),
         ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "complete", "branch_merged", &["system"], "set merged=true"),
@@ -107,10 +121,12 @@ const ADDED: Rows = Rows {
         ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, ""),
         ("merging(taking_back)", "blocked", "merge_timeout", "1d", Entry, "set error=could not determine whether it was merged"),
         ("running", "retrying", "timeout", "60min", Entry, "set error=the worker ran out of time; count retries"),
-        ("evaluating", "retrying", "timeout", "10min", Progress, "set error=the evaluation gave no answer; count retries"),
+        ("evaluating", "blocked(no_evaluator)", "timeout", "30min", Entry, "set error=no verdict came in time; count evaluations"),
+        ("blocked(no_evaluator)", "evaluating", "evaluate_again", "2min", Entry, ""),
+        ("blocked(unsettled)", "cancelled", "unanswered", "14d", Entry, "compute reason"),
         ("blocked", "cancelled", "unanswered", "14d", Entry, "compute reason"),
     ],
-    requires: &[("retrying", &["error"]), ("failed", &["error"]), ("cancelled", &["reason"])],
+    requires: &[("blocked(unsettled)", &["error"]), ("retrying", &["error"]), ("failed", &["error"]), ("cancelled", &["reason"])],
     does: &[
         ("dispatched", "wait", &[("met", "start")]),
         (
@@ -140,17 +156,24 @@ const ADDED: Rows = Rows {
             &[("merged", "branch_merged"), ("not_merged", "taken_back"), ("otherwise", "merge_failed")],
         ),
         ("failed", "human", &[("retry", "retry"), ("cancel", "cancel")]),
-        ("evaluating", "panel", &[("unavailable", "retry"), ("otherwise", "block")]),
+        ("evaluating", "panel", &[("unavailable", "no_verdict"), ("otherwise", "ask_person")]),
+        (
+            "blocked(unsettled)",
+            "human",
+            &[("approve", "complete"), ("changes", "retry"), ("retry", "evaluate_again"), ("cancel", "cancel")],
+        ),
         ("blocked", "human", &[("cancel", "cancel")]),
     ],
     effects: &[
         ("complete", "notify, clean_up"),
+        ("blocked(unsettled)", "notify"),
         ("failed", "alert, clean_up"),
         ("cancelled", "clean_up"),
     ],
     counters: &[
         ("unserved", Some(3), Some("blocked")),
         ("over_budget", Some(1), Some("blocked")),
+        ("evaluations", Some(3), Some("blocked(unsettled)")),
         ("conflicts", Some(3), Some("blocked")),
         ("rejections", Some(3), Some("blocked")),
     ],
@@ -208,10 +231,10 @@ fn silence_of_people_ends_what_is_blocked_at_last() {
 }
 
 #[test]
-fn silence_is_evaluated_and_a_silent_evaluation_is_retried() {
+fn silence_is_evaluated_and_a_silent_evaluation_is_repeated() {
     let mut play = Play::of("supervised");
     started(&mut play);
     assert_eq!(play.wait("10min"), "evaluating");
-    assert_eq!(play.wait("10min"), "retrying");
-    assert_eq!(play.field("error"), json!("the evaluation gave no answer"));
+    assert_eq!(play.wait("30min"), "blocked(no_evaluator)");
+    assert_eq!(play.wait("2min"), "evaluating");
 }

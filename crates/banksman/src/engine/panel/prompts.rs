@@ -29,6 +29,9 @@ const GATE: &str = "gate";
 const RECORD_BYTES: usize = 16_000;
 /// Fields of earlier panels, which a reviewer does not see: its first verdict is its own.
 const SAID_BY_PANELS: [Field; 3] = [Field::Verdicts, Field::Concerns, Field::ReviewSummary];
+/// Fields with what reviewers and people wanted changed before, which the work must answer.
+const DEMANDS: [Field; 5] =
+    [Field::Demands, Field::Feedback, Field::PrComments, Field::Objection, Field::Error];
 
 /// The words that depend on whether there are other reviewers.
 struct Company {
@@ -115,15 +118,37 @@ fn parts_of_task(parent: &Stored) -> Vec<PromptSection<'_>> {
         PromptSection::new("the text of the task", item_body(task)),
         PromptSection::new("what is on record about the task", fields(&task.fields))
             .at_most(RECORD_BYTES),
+        PromptSection::new("what had to change", demands(&task.fields)).at_most(RECORD_BYTES),
     ]
+}
+
+/// What an earlier panel or a person wanted changed; empty if nothing was.
+fn demands(fields: &Fields) -> String {
+    let texts = DEMANDS.iter().filter_map(|field| fields.get(field.name())?.as_str());
+    let mut shown: Vec<&str> = Vec::new();
+    for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
+        if !shown.contains(&text) {
+            shown.push(text);
+        }
+    }
+    shown.join("\n\n")
 }
 
 fn values_of_task(parent: &Stored, texts: &[String]) -> Vec<(&'static str, String)> {
     let state = parent.state();
-    let texts = ["title", "body", "record"].into_iter().zip(texts);
-    let mut values = vec![("state", state.name.clone()), ("about", state.about.clone())];
-    values.extend(texts.map(|(name, text)| (name, fence(text))));
-    values
+    let [title, body, record, demands] = texts else { return Vec::new() };
+    let mut record = fence(record);
+    if !demands.is_empty() {
+        let heading = "Reviewers or people wanted this changed; find out whether it was:";
+        record = format!("{record}\n\n{heading}\n\n{}", fence(demands));
+    }
+    vec![
+        ("state", state.name.clone()),
+        ("about", state.about.clone()),
+        ("title", fence(title)),
+        ("body", fence(body)),
+        ("record", record),
+    ]
 }
 
 /// The line about the reasons that choose where the work goes back to, if the gate has any.
@@ -139,7 +164,10 @@ fn reason(gate: &Gate) -> String {
 fn fields(fields: &Fields) -> String {
     let shown: Fields = fields
         .iter()
-        .filter(|(name, _)| !SAID_BY_PANELS.iter().any(|field| field.name() == name.as_str()))
+        .filter(|(name, _)| {
+            let mut others = SAID_BY_PANELS.iter().chain(&DEMANDS);
+            !others.any(|field| field.name() == name.as_str())
+        })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     if shown.is_empty() {

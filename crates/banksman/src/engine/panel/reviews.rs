@@ -5,7 +5,7 @@ use banksman_core::closed;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::lifecycle::contract::{Field, Purpose, SettingName};
 use banksman_core::lifecycle::expr::Value;
-use banksman_core::lifecycle::{Setting, Since, StateKind};
+use banksman_core::lifecycle::{Setting, StateKind};
 use banksman_core::limits;
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::panel::{DebateReply, FirstPass, Panel, Rationale, ReviewAssignment, Verdict};
@@ -13,6 +13,7 @@ use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 use serde::Deserialize;
 
+use super::roster::role_of_panel;
 use crate::config::Panels;
 use crate::engine::{Result, definition_for};
 use crate::store::{Add, IdempotencyKey, NewChild, Stored};
@@ -94,6 +95,7 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
         (Field::Reviewer, Value::from(review.reviewer.as_str())),
         (Field::Brief, Value::from(review.brief.as_str())),
         (Field::Round, Value::from(review.round)),
+        (Field::Role, Value::from(role_of_panel(parent))),
     ];
     let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
     let what = if review.round == 0 { "reviews" } else { "debates" };
@@ -151,7 +153,7 @@ pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still
 /// When a panel ends: after its own time, or shortly before the lifecycle moves on without it.
 fn ends(parent: &Stored, most: Span) -> Instant {
     let exits = parent.lifecycle.exits(parent.task.state).filter_map(|row| row.timeout.as_ref());
-    let bounds = exits.filter(|bound| bound.since == Since::Entry).map(|bound| bound.time.0);
+    let bounds = exits.map(|bound| bound.time.0);
     let bound = bounds.min().map_or(most.0, |bound| bound - bound / LAST_PART);
     parent.task.entered_at.plus(Span(bound.min(most.0)))
 }

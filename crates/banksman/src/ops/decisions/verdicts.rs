@@ -5,7 +5,7 @@ use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::limits;
 use banksman_core::panel::fields::{
-    CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WHY,
+    CONCERN, RATIONALE, RESPONSE, REVIEWER, SUGGESTIONS, VERDICT, WARNING, WHY,
 };
 use banksman_core::panel::summary::NO_RESPONSE;
 use banksman_core::text::line;
@@ -86,10 +86,12 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     } else {
         first(&["feedback", RATIONALE, CONCERN, "summary", "text", WHY])
     };
+    let words = said.as_str().map_or(words, str::to_owned);
+    let warning = first(&[WARNING]);
     ReviewerVerdict {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },
         verdict,
-        words: said.as_str().map_or(words, str::to_owned),
+        words: if warning.is_empty() { words } else { format!("{words} ({warning})") },
         suggestions: suggestions(said),
         dissents: !is_yes,
     }

@@ -46,6 +46,8 @@ fn a_task() {
         "rejections": 0,
         "retry_count": 0,
         "review_rounds": 0,
+        "unheard": 0,
+        "unreviewed": 0,
         "unserved": 0
       },
       "lease": null,

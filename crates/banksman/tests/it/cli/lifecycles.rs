@@ -68,8 +68,10 @@ fn a_lifecycle_is_shown_as_tables() {
     allowed_paths  a list
     denied_paths   a list
     merged_as      any value
+    model          text
     overridden     any value
     reason         text
+    role           text
     target_area    text
     touches        a list
     verify         a list

@@ -120,6 +120,7 @@ fn not_here() {
         speed: 1,
         max_concurrent: 1,
         account: "other".to_owned(),
+        model: None,
     }];
     // The other machine has no place left.
     let other =

@@ -4,6 +4,7 @@
 mod answers;
 mod debating;
 mod explaining;
+mod judging;
 mod sitting;
 mod suggesting;
 mod table;

@@ -50,7 +50,7 @@ fn where_nobody_reviews_the_panel_is_unavailable_at_once() {
     table.driver.turn();
     assert_eq!(state(&table.driver.store, table.parent), "unavailable");
     assert_eq!(table.assignments(), []);
-    assert_eq!(table.field("diagnostic"), "no reviewers: no worker can play custodiet, critic");
+    assert_eq!(table.field("diagnostic"), "no worker has the role reviewer");
 }
 
 #[test]

@@ -18,6 +18,9 @@ fn detail(desk: &Desk, task: &str, run: usize) -> Value {
     desk.harness.json(&["show", task])["runs"][run]["detail"].clone()
 }
 
+/// One worker does everything here.
+const ALONE: &str = "(judged its own work, because no other worker could)";
+
 #[test]
 fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
     let desk = Desk::new(&[one_subtask()]);
@@ -25,9 +28,10 @@ fn a_worker_is_told_what_the_reviewers_of_the_plan_suggest() {
     desk.until(PARENT, "waiting");
     assert_eq!(detail(&desk, "t1", 0), "a plan of 1 subtask");
     let page = desk.harness.ok(&["decisions", "show", "t1"]);
-    let verdict =
-        "custodiet APPROVE: so\n      suggests: mind the clock\n      suggests: log the limit\n";
-    assert!(page.contains(verdict), "{page}");
+    let verdict = format!(
+        "custodiet APPROVE: so {ALONE}\n      suggests: mind the clock\n      suggests: log the limit\n"
+    );
+    assert!(page.contains(&verdict), "{page}");
     let page = desk.harness.json(&["decisions", "show", "t1"]);
     assert_eq!(page["verdicts"][0]["suggestions"], json!(["mind the clock", "log the limit"]));
     assert_eq!(page["diff"], json!(null), "who plans changes nothing");
@@ -51,7 +55,7 @@ fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_app
     }
     desk.until(PARENT, "waiting");
     let page = desk.harness.ok(&["decisions", "show", "t1"]);
-    assert!(page.contains(" critic CONCERN: so\n"), "{page}");
+    assert!(page.contains(&format!(" critic CONCERN: so {ALONE}\n")), "{page}");
     assert!(page.contains(" critic: no spike for Redis (response: it is open)\n"), "{page}");
     // The summary keeps its lines, and `why` says who is not content.
     let summary = "## Unresolved Review Concerns\n\n                ### Critic says:\n\n                no spike for Redis\n";
@@ -63,7 +67,7 @@ fn a_worker_is_told_what_reviewers_are_concerned_about_although_a_person_has_app
         .map(|one| one["detail"].as_str().expect("a text"));
     let expected = [
         "approval_type: escalated",
-        "critic CONCERN: so",
+        "critic CONCERN: so (judged its own work, because no other worker could)",
         "critic: no spike for Redis (response: it is open)",
     ];
     assert_eq!(reasons.collect::<Vec<_>>(), expected);

@@ -238,6 +238,7 @@ impl Rules {
             },
             workers: Vec::new(),
             accounts: self.accounts.clone(),
+            lanes: BTreeMap::new(),
             evaluator: None,
             evaluator_timeout: Span(60_000),
             panels: panels(),

@@ -264,6 +264,7 @@ pub(crate) fn worker(name: &str) -> Worker {
         speed: 1,
         max_concurrent: 100,
         account: "plan".to_owned(),
+        model: None,
     }
 }
 
@@ -281,6 +282,7 @@ pub(crate) fn request(node: &Node) -> Dispatch {
         capacity: node.capacity,
         limit: None,
         account_limits: BTreeMap::new(),
+        lanes: BTreeMap::new(),
         day_budget: Budget::default(),
         task_budget: Budget::default(),
         ttl: TTL,

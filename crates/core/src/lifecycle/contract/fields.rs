@@ -19,6 +19,8 @@ pub enum FieldShape {
     Words(&'static [&'static str]),
     /// A record of exactly these members, each with its type.
     Record(&'static [(&'static str, &'static str)]),
+    /// A text, or whatever words the lifecycle lists.
+    Name,
 }
 
 impl FieldShape {
@@ -31,6 +33,7 @@ impl FieldShape {
                     members.iter().map(|(name, kind)| format!("{name}: {kind}")).collect();
                 format!("{{ {} }}", members.join(", "))
             }
+            Self::Name => "text".to_owned(),
         }
     }
 
@@ -45,6 +48,7 @@ impl FieldShape {
                 };
                 Type::Record(members.iter().map(own).collect())
             }
+            Self::Name => Type::Text,
         }
     }
 
@@ -53,6 +57,7 @@ impl FieldShape {
             (Self::Words(words), Type::OneOf(known)) => {
                 words.iter().all(|word| known.iter().any(|known| known == word))
             }
+            (Self::Name, Type::OneOf(_)) => true,
             (own, declared) => own.kind() == *declared,
         }
     }
@@ -77,6 +82,7 @@ pub enum FieldSource {
 use FieldShape::{Record, Words};
 
 const TEXT: FieldShape = FieldShape::Type("text");
+const NAME: FieldShape = FieldShape::Name;
 const NUMBER: FieldShape = FieldShape::Type("number");
 const FLAG: FieldShape = FieldShape::Type("flag");
 const TIME: FieldShape = FieldShape::Type("time");
@@ -158,6 +164,7 @@ contract! {
         Concerns = "concerns", (LIST, &[PANEL]), &[Task, Subtask, Step], &[Step], "Objections that stand.";
         ReviewSummary = "review_summary", (TEXT, &[PANEL]), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
         PrComments = "pr_comments", (TEXT, &[]), &[Task, Subtask], &[], "What reviewers want changed.";
+        Demands = "demands", (TEXT, &[]), &[Task, Subtask], &[], "What reviewers or a person wanted changed, for the next reviewers.";
         Objection = "objection", (TEXT, &[]), &[Task, Subtask], &[], "A person's objection after the review.";
         // Plans.
         Plan = "plan", (DATA, &[Planner]), &[Task], &[], "The planner's answer.";
@@ -216,6 +223,8 @@ contract! {
         Touches = "touches", (LIST, &[Creator]), ANY, &[], "Paths that the work is expected to change.";
         AllowedPaths = "allowed_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work may change.";
         DeniedPaths = "denied_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work must not change.";
+        Role = "role", (NAME, &[Creator]), ANY, &[], "The role that its worker must have, in place of those that its queue is for.";
+        Model = "model", (TEXT, &[Creator]), ANY, &[], "The name or the model of the worker that it is for.";
         Overridden = "overridden", (DATA, &[FieldSource::Override]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
         MergedAs = "merged_as", (DATA, &[FieldSource::Activity(Activity::Merge)]), ANY, &[], "The base branch and its commit that have the work.";
         Verify = "verify", (LIST, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
