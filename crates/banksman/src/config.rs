@@ -25,6 +25,7 @@ use banksman_core::closed::closed;
 use banksman_core::lifecycle::Setting;
 use banksman_core::lifecycle::check::Overrides;
 use banksman_core::machine::Actor;
+use banksman_core::time::Span;
 
 pub use agents::{AgentLimits, Agents, BudgetSettings, Verify, WorkerSetup, Worktrees};
 pub use ancestors::KEEPER;
@@ -158,6 +159,8 @@ pub struct Config {
     /// The settings of agents and their runs.
     pub agents: Agents,
     pub daily: Daily,
+    /// How long an answer can be taken back before it takes effect.
+    pub grace: Span,
     pub overrides: BTreeMap<String, Overrides>,
     pub effective: Vec<EffectiveSetting>,
     pub sources: Vec<ConfigFile>,
@@ -305,6 +308,7 @@ impl Layers {
             connections: usize::try_from(self.number("postgres.connections")).unwrap_or(1),
             agents,
             daily,
+            grace: self.span("decisions.grace"),
             overrides: self.overrides(),
             effective: self.effective(),
             sources,
@@ -333,7 +337,7 @@ impl Layers {
         first.map(|(_, (_, origin))| origin.to_string()).unwrap_or_default()
     }
 
-    fn span(&self, key: &str) -> banksman_core::time::Span {
+    fn span(&self, key: &str) -> Span {
         keys::span(&self.text_of(key))
             .expect("every layer checks its spans, and every span has a default")
     }

@@ -91,6 +91,7 @@ pub const BUILT_IN: &[BuiltInTemplate] = &[
     template!("delivery", "the assignee of a task, when it does the work", "delivery"),
     template!("role", "an agent in any other role"),
     template!("again", "an agent that continues its session after a failure"),
+    template!("answered", "an agent that continues its session after a person's answer"),
     template!("nudge", "an agent that has stalled"),
     template!("step", "the agent of a workflow's step"),
     template!("join", "the agent of a step or workflow whose branches conflict, after its prompt"),

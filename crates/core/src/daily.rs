@@ -40,6 +40,10 @@ pub struct PendingDecision {
     pub task: TaskId,
     pub summary: String,
     pub asks: String,
+    /// What it is about this time, in the words of whoever asks.
+    pub question: Option<String>,
+    /// Who has answered, until that takes effect.
+    pub answered: Option<String>,
     pub age: Span,
     /// The time left, and the state that follows if nobody answers.
     pub lapse: Option<(Span, String)>,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::error::{ErrorDocument, FieldMessage};
 use super::task::{Run, TransitionResponse};
 use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict};
+use crate::store::answers::PendingAnswer;
 use crate::store::query::{Decision as DecisionRow, DecisionEnd};
 
 /// The open decisions.
@@ -21,15 +22,21 @@ pub struct Inbox<'a> {
 documents! {
     /// A decision in the inbox.
     Decision<'a>(item: &'a InboxItem) {
+        /// What a person has answered, until it takes effect.
+        answer: Option<Pending<'a>> = item.decision.answer.as_ref().map(Pending::new),
         asks: &'a str = &item.decision.asks,
         deadline: Option<Instant> = item.decision.deadline,
         escalated: bool = item.escalated,
         id: String = item.decision.id.to_string(),
         lifecycle: &'a str = &item.stored.lifecycle.id,
-        /// The actions that the decision offers.
-        offers: Vec<&'a str> = item.decision.offers.iter().map(|(action, _)| action.as_str()).collect(),
+        /// The actions that lead somewhere now, by role.
+        offers: Vec<&'a str> = item.possible().map(|offer| offer.action.as_str()).collect(),
         opened_at: Instant = item.decision.opened_at,
+        /// The task that it is a part of.
+        parent: Option<String> = item.parent.as_ref().map(|(id, _)| id.to_string()),
         project: &'a str = &item.stored.task.project,
+        /// What it is about, in the words of the agent or of whoever else asks.
+        question: Option<&'a str> = item.decision.question.as_deref(),
         /// The version of the task when the decision was opened.
         seq: i64 = item.decision.seq,
         settled: Option<Settled<'a>> = item.decision.settled.as_ref().map(Settled::new),
@@ -41,6 +48,13 @@ documents! {
         title: &'a str = &item.decision.title,
         /// The version of the task that was read; answer with `--seen VERSION`.
         version: i64 = item.stored.task.version,
+    }
+
+    Pending<'a>(answer: &'a PendingAnswer) {
+        action: &'a str = &answer.given.action,
+        by: &'a str = &answer.given.by,
+        note: Option<&'a str> = answer.given.note.as_deref(),
+        takes_effect_at: Instant = answer.due,
     }
 
     Settled<'a>(end: &'a DecisionEnd) {
@@ -58,7 +72,7 @@ documents! {
     Question<'a>(question: &'a DecisionDetail, command: Option<&'a str>) {
         #[serde(flatten)]
         decision: Decision<'a> = Decision::new(&question.item),
-        actions: Vec<Offer<'a>> = question.offers.iter().map(Offer::new).collect(),
+        actions: Vec<Offer<'a>> = question.item.offers.iter().map(Offer::new).collect(),
         body: &'a str = &question.detail.stored.task.body,
         diff: Option<&'a str> = command,
         fields: Fields = texts(question),
@@ -72,9 +86,14 @@ documents! {
 
     Offer<'a>(offer: &'a decisions::Offer) {
         action: &'a str = &offer.action,
+        /// Its key in `triage`.
+        key: Option<char> = offer.key,
         missing: Vec<FieldMessage> = offer.missing.iter().map(FieldMessage::from).collect(),
         needs_note: bool = offer.needs_words(),
         note_field: Option<&'a str> = offer.words.as_deref(),
+        /// Whether the task would accept it, once it has what is missing.
+        possible: bool = offer.is_possible,
+        role: &'a str = offer.role.as_str(),
         to: &'a str = &offer.to,
         trigger: &'a str = &offer.trigger,
     }
@@ -120,6 +139,9 @@ pub enum Answer {
         action: String,
         decision: String,
         replayed: bool,
+        /// When the answer takes effect, if it has not yet.
+        #[serde(rename = "takesEffectAt")]
+        takes_effect_at: Option<Instant>,
     },
     Refused(ErrorDocument),
 }

@@ -13,6 +13,7 @@ use super::symbols::{Symbols, first_line, format_span, local};
 use super::{Context, Exit, Result};
 use crate::api::decision::{Decision, Inbox, Snoozed};
 use crate::ops::decisions::{self, DecisionRef, InboxItem, UNDO_WINDOW};
+use crate::store::answers::PendingAnswer;
 use crate::store::query::PAGE;
 
 /// List the open decisions, and answer them
@@ -109,9 +110,10 @@ struct SnoozeArgs {
     span: Span,
 }
 
-/// Undo an answer within five minutes, if the lifecycle allows a way back
+/// Undo your last answer, or the named one
 ///
-/// An answer takes effect at once. If the task has not changed since, undo moves it back with an
+/// An answer takes effect after `decisions.grace`, 10 seconds unless set; until then, undo simply
+/// removes it. Within five minutes, if the task has not changed since, undo moves it back with an
 /// ordinary transition that the lifecycle allows people, recorded with the key `undo-d12`. If there
 /// is no such transition, undo changes nothing.
 #[derive(Debug, Args)]
@@ -137,7 +139,7 @@ pub(super) fn run(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
 fn list(context: &Context, args: &DecisionsArgs) -> Result<Exit> {
     let session = context.session()?;
     let now = session.now(context.now)?;
-    let mut items = decisions::inbox(&session, context.project_flag.as_deref())?;
+    let mut items = decisions::inbox(&session, context.project_flag.as_deref(), context.now)?;
     items.retain(|item| item.escalated || !args.escalated);
     let all = items.len();
     items.retain(|item| args.snoozed || !item.is_snoozed(now));
@@ -168,8 +170,14 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
     }
     let row = |item: &InboxItem| {
         let (decision, then) = (&item.decision, item.consequence.as_ref());
-        let actions: Vec<&str> =
-            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
+        let actions: Vec<&str> = item.possible().map(|offer| offer.action.as_str()).collect();
+        let actions = match &decision.answer {
+            Some(PendingAnswer { given, due }) => {
+                let at = local(*due);
+                format!("answered by {}: {}, takes effect at {at}", given.by, given.action)
+            }
+            None => actions.join(" "),
+        };
         cells([
             &mark(item),
             &decision.id,
@@ -177,8 +185,8 @@ fn text(symbols: Symbols, items: &[InboxItem], now: Instant) -> String {
             &format_span(now.since(decision.opened_at)),
             &decision.deadline.map(|at| format_span(at.since(now))).unwrap_or_default(),
             &then.map(|then| format!("{} {}", symbols.arrow(), then.to)).unwrap_or_default(),
-            &actions.join(" "),
-            &format!("{}: {}", first_line(&decision.title), decision.asks),
+            &actions,
+            &format!("{}: {}", first_line(&item.title()), first_line(decision.text())),
         ])
     };
     table(["", "ID", "TASK", "SINCE", "LEFT", "THEN", "ACTIONS", "QUESTION"], items.iter().map(row))

@@ -1,5 +1,7 @@
 //! Phrases hints, suggestions and notices as what to type next.
 
+use banksman_core::ids::DecisionId;
+
 use crate::ops::error_report::{Hint, LintedFiles, ReportInstead};
 use crate::ops::runs::WindowHost;
 use crate::ops::suggestion::{Suggestion, quoted};
@@ -59,6 +61,7 @@ pub(super) fn phrase(hint: &Hint) -> String {
                 "`banksman decisions show {id}` shows the new state and the `--seen N` to answer with"
             );
         }
+        Hint::UndoAnswer(id) => return undo_first(*id),
         Hint::AnswerWithNote(id, action) => {
             return format!("banksman decisions answer {id} {action} --note TEXT");
         }
@@ -95,6 +98,10 @@ fn lint(files: LintedFiles) -> &'static str {
         LintedFiles::Workflows => "fix what `banksman workflow lint FILE` reports",
         LintedFiles::Prompts => "fix what `banksman prompts lint` reports",
     }
+}
+
+fn undo_first(id: DecisionId) -> String {
+    format!("`banksman decisions undo {id}` takes that answer back first")
 }
 
 fn start_workflow(name: Option<&str>) -> String {

@@ -13,6 +13,8 @@ use super::{Failure, Result};
 
 /// The longest wait for a key. A signal that arrives just before the wait is noticed after it.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// Keys that follow each other faster than this are a text.
+const BURST: Timespec = Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
 /// The longest text that is read.
 const LINE_BYTES: usize = 16 * 1024;
 
@@ -24,6 +26,14 @@ pub(super) enum Pressed {
     Key(u8),
     Nothing,
     /// The terminal is closed, or the program is told to end.
+    Closed,
+}
+
+/// A line that a person typed.
+pub(super) enum TypedLine {
+    Text(String),
+    Empty,
+    /// The terminal is closed, or the person gave up.
     Closed,
 }
 
@@ -51,20 +61,40 @@ impl Keys {
         tcsetattr(io::stdin(), OptionalActions::Now, &single).map_err(failed)
     }
 
-    /// Reads one edited line; none when it is empty.
-    pub(super) fn line(&self) -> Result<Option<String>> {
+    /// Reads one edited line.
+    pub(super) fn line(&self) -> Result<TypedLine> {
         tcsetattr(io::stdin(), OptionalActions::Now, &self.before).map_err(failed)?;
         let mut line = Vec::new();
-        while line.len() < LINE_BYTES {
+        let mut is_closed = false;
+        while line.len() < LINE_BYTES && !is_closed {
             match self.wait()? {
-                Pressed::Key(b'\n') | Pressed::Closed => break,
+                Pressed::Key(b'\n') => break,
+                Pressed::Closed => is_closed = true,
                 Pressed::Key(byte) => line.push(byte),
                 Pressed::Nothing => {}
             }
         }
         self.enable_single_keys()?;
         let text = String::from_utf8_lossy(&line).trim().to_owned();
-        Ok(Some(text).filter(|text| !text.is_empty()))
+        Ok(match (is_closed, text.is_empty()) {
+            (true, _) => TypedLine::Closed,
+            (false, true) => TypedLine::Empty,
+            (false, false) => TypedLine::Text(text),
+        })
+    }
+
+    /// Drops keys that were typed before anybody could see what they mean, and says whether there
+    /// were any.
+    pub(super) fn drop_typed(&self) -> Result<bool> {
+        let mut any = false;
+        loop {
+            let stdin = io::stdin();
+            let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&BURST));
+            if !matches!(ready, Ok(1..)) || !matches!(self.wait()?, Pressed::Key(_)) {
+                return Ok(any);
+            }
+            any = true;
+        }
     }
 
     /// Waits for a key until the next tick. It bypasses the buffer of the standard input, because

@@ -21,6 +21,8 @@ pub(super) enum SettingType {
     Text,
     OneOf(&'static [&'static str]),
     Time,
+    /// A time that may be zero, which turns something off.
+    TimeOrZero,
     /// A whole number in this range.
     Whole(u64, u64),
     /// An amount in US dollars.
@@ -57,7 +59,7 @@ const fn key(name: &'static str, setting_type: SettingType) -> SettingKey {
 }
 
 /// Every setting, in the order of the listing.
-pub const KEYS: [SettingKey; 54] = [
+pub const KEYS: [SettingKey; 55] = [
     key("store", SettingType::Text).env(EnvVars::STORE).flag("--store"),
     key("actor", SettingType::Text).env("BANKSMAN_ACTOR").flag("--as"),
     key("lifecycle", SettingType::Text).env("BANKSMAN_LIFECYCLE").flag("--lifecycle"),
@@ -109,6 +111,7 @@ pub const KEYS: [SettingKey; 54] = [
     key("panel.reply_timeout", SettingType::Time),
     key("panel.round_timeout", SettingType::Time),
     key("panel.timeout", SettingType::Time),
+    key("decisions.grace", SettingType::TimeOrZero).env("BANKSMAN_DECISIONS_GRACE"),
     key("daily.folder", SettingType::Text),
     key("daily.owner", SettingType::Text),
     key("daily.settle", SettingType::Time),
@@ -192,13 +195,15 @@ impl SettingType {
         let fits = match (self, raw) {
             (Self::Text, Raw::Text(text)) => on_one_line(text),
             (Self::OneOf(words), Raw::Text(text)) => words.contains(&text.as_str()),
-            (Self::Time, Raw::Text(text)) => span(text).is_some(),
+            (Self::Time, Raw::Text(text)) => span(text).is_some_and(|span| span > Span(0)),
+            (Self::TimeOrZero, Raw::Text(text)) => span(text).is_some(),
             (Self::Whole(least, most), raw) => {
                 number(raw).is_some_and(|number| (least..=most).contains(&number))
             }
             (Self::Money, Raw::Number(number)) => (0.0..=MOST_MONEY).contains(number),
             (Self::List, Raw::List(texts)) => texts.iter().all(on_one_line),
-            (Self::Text | Self::OneOf(_) | Self::Time | Self::Money | Self::List, _) => false,
+            (Self::Text | Self::OneOf(_) | Self::Time | Self::TimeOrZero, _)
+            | (Self::Money | Self::List, _) => false,
         };
         if fits { Ok(()) } else { Err(format!("must be {}", self.describe())) }
     }
@@ -207,6 +212,9 @@ impl SettingType {
         match self {
             Self::Text => "a text on one line".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::TimeOrZero => {
+                format!("a time span of at most {LONGEST}, such as \"10s\" or \"0s\"")
+            }
             Self::Time => format!("a time span of at most {LONGEST}, such as \"10s\""),
             Self::Whole(least, most) => format!("a number from {least} to {most}"),
             Self::Money => "an amount in dollars, such as 2.50".to_owned(),
@@ -216,7 +224,7 @@ impl SettingType {
 }
 
 pub(super) fn span(text: &str) -> Option<Span> {
-    text.parse::<Span>().ok().filter(|span| *span > Span(0) && *span <= LONGEST)
+    text.parse::<Span>().ok().filter(|span| (Span(0)..=LONGEST).contains(span))
 }
 
 /// The environment has only strings, so a number in a string is accepted.

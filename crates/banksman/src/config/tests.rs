@@ -71,8 +71,8 @@ fn a_setting_of_a_lifecycle_is_read_as_the_lifecycle_reads_it() {
         given.into_iter().map(|given| (given.key, (given.value, SettingOrigin::Default))).collect(),
     );
     let settings: Vec<Setting> = layers.overrides()["a"].values().cloned().collect();
-    let day = banksman_core::time::Span(86_400_000);
-    let week = banksman_core::time::Span(7 * day.0);
+    let day = Span(86_400_000);
+    let week = Span(7 * day.0);
     let expected = [
         Setting::Number(2.0),
         Setting::Flag(true),

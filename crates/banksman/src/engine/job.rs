@@ -13,6 +13,7 @@ use banksman_core::policy::Action;
 use banksman_core::receipt::TaskText;
 use banksman_core::time::Instant;
 
+use super::answers::answered;
 use super::assignment::{self, Assignment, Assignments, branch_of};
 use super::planning::{context_of, is_spike};
 use super::policy::{allowed, allowed_in_words, guard, waited_for_permission};
@@ -220,6 +221,7 @@ impl<'a> JobSpecs<'a> {
             fields: &stored.task.fields,
             past: &earlier,
             resumes: resumed.is_some(),
+            answered: answered(self.store, stored.task.id, &earlier)?,
             context: context_of(self.store, stored)?,
         };
         let checks = assignment::checks(stored, assignment, agents, project);

@@ -6,6 +6,7 @@
 //! do. To add a reconciler, add its file and one row.
 
 mod activity;
+mod answers;
 mod assignment;
 mod budgets;
 mod children;

@@ -15,6 +15,7 @@ use banksman_core::prompt::{PromptSection, Truncation, fit};
 use banksman_core::workflow::assignment::{self, assignment};
 use banksman_core::workflow::{Criterion, Workflow};
 
+use super::answers::{AnsweredQuestion, in_words};
 use super::assignment::{StepContext, retry_context};
 use super::panel::prompts::advice;
 use super::planning::Planning;
@@ -49,6 +50,8 @@ pub(super) struct Brief<'a> {
     pub(super) past: &'a [&'a PastRun],
     /// Whether the agent still has its own memory of them.
     pub(super) resumes: bool,
+    /// What earlier runs have asked and people have answered.
+    pub(super) answered: Vec<AnsweredQuestion>,
     /// What is known about the parent and the tasks before this one; empty if it has none.
     pub(super) context: String,
 }
@@ -84,9 +87,15 @@ pub(super) fn for_run(
     checks: &Verification,
 ) -> Result<RenderedPrompt, PromptError> {
     let task = brief.task;
-    let failures = failures(brief.past);
-    let goes_on = brief.resumes && !failures.is_empty();
-    let template = if goes_on { "again" } else { brief.template.name };
+    let failures = failures(brief);
+    let last = brief.past.last().map(|run| run.epoch);
+    let is_answered = brief.answered.last().is_some_and(|answered| Some(answered.epoch) == last);
+    let goes_on = brief.resumes && (is_answered || !failures.is_empty());
+    let template = match (goes_on, is_answered) {
+        (true, true) => "answered",
+        (true, false) => "again",
+        (false, _) => brief.template.name,
+    };
     // An agent that resumes its session knows its task.
     let (title, body) = if goes_on { ("", "") } else { (task.title.as_str(), item_body(task)) };
     let mut parts = vec![
@@ -95,11 +104,12 @@ pub(super) fn for_run(
         PromptSection::new("what is known about the parent", brief.context.as_str()),
         PromptSection::new("what earlier attempts ended with", failures.as_str()).latest_last(),
         PromptSection::new("the rules", rules(checks)),
+        PromptSection::new("what people have answered", in_words(&brief.answered)).latest_last(),
     ];
-    parts.extend(comments(brief.fields));
+    parts.extend(comments(brief));
     let of_parent = "What is known about the parent, and about the tasks before this one:";
     render(prompts, template, &parts, |texts| {
-        let [title, body, context, failures, rules, comments @ ..] = texts else {
+        let [title, body, context, failures, rules, answers, comments @ ..] = texts else {
             return Vec::new();
         };
         vec![
@@ -108,7 +118,7 @@ pub(super) fn for_run(
             ("title", fence(title)),
             ("body", fence(body)),
             ("context", section(of_parent, context)),
-            ("feedback", feedback(comments)),
+            ("feedback", answers_section(answers) + &feedback(comments)),
             // An agent that remembers the task needs no introduction to them.
             ("failures", if goes_on { fence(failures) } else { earlier(failures) }),
             ("rules", rules.clone()),
@@ -133,14 +143,15 @@ pub(super) fn for_planner(
         PromptSection::new("the proposal so far", &planning.former),
         PromptSection::new("what stands against the proposal", objections),
         PromptSection::new("how earlier subtasks stand", &planning.subtasks),
-        PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
+        PromptSection::new("what earlier attempts ended with", failures(brief)).latest_last(),
+        PromptSection::new("what people have answered", in_words(&brief.answered)).latest_last(),
     ];
-    parts.extend(comments(brief.fields));
+    parts.extend(comments(brief));
     render(prompts, AgentRole::Planner.as_str(), &parts, |texts| {
-        let [title, body, former, objections, earlier_parts, failures, comments @ ..] = texts
-        else {
+        let [title, body, former, objections, earlier_parts, failures, rest @ ..] = texts else {
             return Vec::new();
         };
+        let [answers, comments @ ..] = rest else { return Vec::new() };
         let of_parts = "How the subtasks of an earlier plan stand; what is done is not done again:";
         vec![
             ("task", task.id.to_string()),
@@ -150,7 +161,7 @@ pub(super) fn for_planner(
             ("former", section("The proposal so far, which yours replaces:", former)),
             ("objections", section("What stands against it:", objections)),
             ("parts", section(of_parts, earlier_parts)),
-            ("feedback", feedback(comments)),
+            ("feedback", answers_section(answers) + &feedback(comments)),
             ("failures", earlier(failures)),
         ]
     })
@@ -174,17 +185,20 @@ pub(super) fn for_step(
     let mut parts = parts_of_step(step);
     parts.push(PromptSection::new("what is known about the steps before", brief.context.as_str()));
     parts.push(
-        PromptSection::new("what earlier attempts ended with", failures(brief.past)).latest_last(),
+        PromptSection::new("what earlier attempts ended with", failures(brief)).latest_last(),
     );
     parts.push(PromptSection::new("the rules", rules(checks)));
+    parts.push(
+        PromptSection::new("what people have answered", in_words(&brief.answered)).latest_last(),
+    );
     render(prompts, "step", &parts, |texts| {
-        let [of_step @ .., context, failures, rules] = texts else { return Vec::new() };
+        let [of_step @ .., context, failures, rules, answers] = texts else { return Vec::new() };
         let before = section("What reviewers said about the steps before it:", context);
         vec![
             ("step", spec.id.clone()),
             ("role", spec.role.clone()),
             ("assignment", written(step, of_step) + &before),
-            ("failures", earlier(failures)),
+            ("failures", answers_section(answers) + &earlier(failures)),
             ("rules", rules.clone()),
             ("signal", signal.clone()),
         ]
@@ -273,10 +287,11 @@ pub(super) fn evaluator(prompts: &Prompts, task: &Task) -> Result<RenderedPrompt
 }
 
 /// The earlier failures, the latest last; the oldest are left out first.
-fn failures(past: &[&PastRun]) -> String {
+fn failures(brief: &Brief<'_>) -> String {
+    let is_answered = |run: &PastRun| brief.answered.iter().any(|it| it.epoch == run.epoch);
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
-    for run in past.iter().rev() {
+    for run in brief.past.iter().rev().filter(|run| !is_answered(run)) {
         let Some(detail) = run.detail.as_deref().filter(|_| run.has_failed()) else { continue };
         let most = detail.floor_char_boundary(FAILURE_BYTES.min(detail.len()));
         let outcome = run.outcome.map_or("unknown", Outcome::as_str);
@@ -297,6 +312,11 @@ fn failures(past: &[&PastRun]) -> String {
     lines.join("\n")
 }
 
+/// What people have answered, where an agent asked.
+fn answers_section(answers: &str) -> String {
+    section("You asked, and people have answered; go on with their answers:", answers)
+}
+
 fn earlier(failures: &str) -> String {
     if failures.is_empty() {
         return String::new();
@@ -304,10 +324,17 @@ fn earlier(failures: &str) -> String {
     format!("\nEarlier attempts failed. Do not repeat what did not work:\n\n{}\n", fence(failures))
 }
 
-/// The texts of reviewers and people about the work.
-fn comments(fields: &Fields) -> Vec<PromptSection<'_>> {
+/// The texts of reviewers and people about the work. What is told as a question or as its answer
+/// is left out.
+fn comments<'b>(brief: &Brief<'b>) -> Vec<PromptSection<'b>> {
+    let fields = brief.fields;
+    let is_told = |text: &&str| {
+        let is_it =
+            |it: &AnsweredQuestion| it.question == *text || it.words.as_deref() == Some(*text);
+        brief.answered.iter().any(is_it)
+    };
     let given = COMMENTS.iter().filter_map(|field| fields.get(field.name()));
-    let texts = given.filter_map(Value::as_str);
+    let texts = given.filter_map(Value::as_str).filter(|text| !is_told(text));
     let mut texts: Vec<&str> = texts.collect();
     texts.dedup();
     let advice = advice(fields, &texts);
@@ -400,6 +427,7 @@ mod tests {
             fields,
             past: &past,
             resumes: detail.is_some(),
+            answered: Vec::new(),
             context: String::new(),
         };
         for_run(&Prompts::default(), &brief, checks).expect("it is told")

@@ -1,4 +1,4 @@
-//! Fires due timers.
+//! Applies answers whose grace period is over, and fires due timers.
 
 use super::Result;
 use super::turn::{Reconciler, Turn};
@@ -12,6 +12,14 @@ pub(super) struct Timers<'a>(pub(super) &'a Store);
 impl Reconciler for Timers<'_> {
     /// The store puts off the timers that it cannot fire, so that they do not keep others waiting.
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
+        // An answer comes before the deadline that it was given in time for.
+        for asked in self.0.due_answers(turn.now, AT_ONCE)? {
+            turn.report.timers += 1;
+            let applied = self.0.take_effect(asked.id, turn.now).map_err(Into::into);
+            if turn.contain(Some(asked.task), applied)?.is_none() {
+                self.0.put_answer_off(asked.id, turn.now)?;
+            }
+        }
         loop {
             let due = self.0.fire_due(turn.now, AT_ONCE)?;
             let count = due.results.len() + due.refused.len();

@@ -166,6 +166,8 @@ fn answer(
         fields: Fields::new(),
         seen: Some(entry.version),
         key: Some(key(entry, word, note)),
+        // The note has been left alone for its own time by now.
+        grace: Span(0),
     };
     let (actor, at) = (session.actor(), store.now(now)?);
     let done = |action: &str| format!("{action} by {actor}");

@@ -17,8 +17,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
-use banksman_core::lifecycle::contract::{ApprovalType, Field};
+use banksman_core::lifecycle::contract::{AnswerRole, ApprovalType, Field};
 use banksman_core::lifecycle::expr::Fields;
+use banksman_core::lifecycle::{Activity, RankedOffer, StateKind};
 use banksman_core::machine::{
     self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_timeouts,
 };
@@ -42,9 +43,6 @@ pub(super) use refused::{may_answer, may_move, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
 
-/// Fields with which the requesting move reports a problem, and the one with which the lifecycle
-/// does.
-const TROUBLE: [Field; 2] = [Field::Diagnostic, Field::Problem];
 /// Runs that are shown with a decision.
 const RUNS: i64 = 10;
 /// The longest snooze: longer than anybody is away.
@@ -95,6 +93,8 @@ pub enum DecisionError {
     Settled { id: DecisionId, task: TaskId, since: Vec<String> },
     #[error("{task} has changed since version {seen}, and {id} was not answered: {}", since.join("; "))]
     MovedOn { id: DecisionId, task: TaskId, seen: i64, since: Vec<String> },
+    #[error("{id} is answered by {by}: {action}, takes effect at {due}")]
+    Answered { id: DecisionId, by: String, action: String, due: Instant },
     #[error("`{action}` needs your words: {message}")]
     NeedsWords { id: DecisionId, action: String, message: String },
     #[error("the lifecycle {lifecycle} keeps no note with `{action}`")]
@@ -133,9 +133,29 @@ pub struct InboxItem {
     pub escalated: bool,
     /// What happens if nobody answers.
     pub consequence: Option<Consequence>,
+    /// What each answer would do, by role.
+    pub offers: Vec<Offer>,
+    /// The task that it is a part of, with its title.
+    pub parent: Option<(TaskId, String)>,
+    /// Whether the verdicts on record are about what is asked, and not about an earlier state.
+    pub is_judged: bool,
 }
 
 impl InboxItem {
+    /// The task's title, and which task it is a part of.
+    pub fn title(&self) -> String {
+        let title = &self.decision.title;
+        match &self.parent {
+            Some((id, parent)) => format!("{title} (part of {id} {parent})"),
+            None => title.clone(),
+        }
+    }
+
+    /// The answers that lead somewhere now.
+    pub fn possible(&self) -> impl Iterator<Item = &Offer> {
+        self.offers.iter().filter(|offer| offer.is_possible)
+    }
+
     pub fn is_snoozed(&self, now: Instant) -> bool {
         self.decision.snoozed_until.is_some_and(|until| until > now)
     }
@@ -153,6 +173,13 @@ pub struct Consequence {
 pub struct Offer {
     pub action: String,
     pub trigger: String,
+    pub role: AnswerRole,
+    /// Its key in `triage`.
+    pub key: Option<char>,
+    /// Whether it is the first of its role, which also has the digit of the role.
+    pub is_first: bool,
+    /// Whether the task would accept it, once it has what is missing.
+    pub is_possible: bool,
     /// Where it leads.
     pub to: String,
     /// The field that takes a person's words, if there is one for this answer.
@@ -176,7 +203,6 @@ pub struct DecisionDetail {
     pub detail: Detail,
     /// The record that opened it.
     pub opened: Option<HistoryEntry>,
-    pub offers: Vec<Offer>,
     /// Objections come first.
     pub verdicts: Vec<ReviewerVerdict>,
     /// The last runs, the oldest first.
@@ -190,33 +216,76 @@ pub struct DecisionDetail {
 /// Open decisions of one project or of all, by deadline. Those without a project, such as the
 /// budget of a day, concern every project. Those of damaged tasks are left out, and `check` names
 /// them.
-pub fn inbox(session: &Session, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
-    open_items(session.may(Operation::ReadStore)?, project)
+pub fn inbox(
+    session: &Session,
+    project: Option<&str>,
+    now: Instant,
+) -> Result<Vec<InboxItem>, OpsError> {
+    let store = session.may(Operation::ReadStore)?;
+    open_items(store, project, &session.actor(), store.now(now)?)
 }
 
-pub(super) fn open_items(store: &Store, project: Option<&str>) -> Result<Vec<InboxItem>, OpsError> {
+pub(super) fn open_items(
+    store: &Store,
+    project: Option<&str>,
+    actor: &Actor,
+    now: Instant,
+) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
         let Some(stored) = store.readable_task(decision.task)? else { continue };
         let of = stored.task.project.as_str();
         if project.is_none_or(|project| [project, ""].contains(&of)) {
-            items.push(item(store, decision, stored)?);
+            items.push(item(store, decision, stored, (actor, now))?);
         }
     }
     Ok(items)
 }
 
-fn item(store: &Store, decision: Decision, stored: Stored) -> Result<InboxItem, OpsError> {
-    let opened = store.record(decision.task, decision.seq)?;
-    let consequence = decision.settled.is_none().then(|| consequence(&decision, &stored)).flatten();
-    let escalated = is_escalated(&stored, opened.as_ref());
-    Ok(InboxItem { escalated, consequence, decision, stored })
+fn item(
+    store: &Store,
+    mut decision: Decision,
+    stored: Stored,
+    (actor, now): (&Actor, Instant),
+) -> Result<InboxItem, OpsError> {
+    let (task, is_open) = (&stored.task, decision.settled.is_none());
+    let consequence = is_open.then(|| consequence(&decision, &stored)).flatten();
+    if is_open && decision.question.is_none() {
+        // It may have been opened by an earlier version, which did not store it.
+        decision.question = machine::question(&stored.lifecycle, task).map(str::to_owned);
+    }
+    let escalated = is_escalated(&decision, &stored);
+    let offers = if is_open { offers(&decision, &stored, actor, now) } else { Vec::new() };
+    let parent = match task.parent {
+        Some(id) => store.readable_task(id)?.map(|parent| (id, parent.task.title)),
+        None => None,
+    };
+    let is_judged = is_judged(store, &decision, &stored)?;
+    Ok(InboxItem { escalated, consequence, decision, offers, parent, is_judged, stored })
 }
 
-fn is_escalated(stored: &Stored, opened: Option<&HistoryEntry>) -> bool {
+/// Whether reviewers have judged what is asked: a panel or a merge led to the question, or a person
+/// has it asked again after a failure. Later, a task still has the verdicts about its plan.
+fn is_judged(store: &Store, decision: &Decision, stored: &Stored) -> Result<bool, OpsError> {
+    let opened = store.record(decision.task, decision.seq)?;
+    let from = opened.and_then(|entry| stored.lifecycle.find_state(&entry.record.from?));
+    let from = from.map(|from| stored.lifecycle.state(from));
+    Ok(from.is_none_or(|from| {
+        let does = from.activity();
+        matches!(does, Some(Activity::Panel | Activity::Merge)) || from.kind == StateKind::Failed
+    }))
+}
+
+/// Whether something went wrong: the task rests in a state for that, the question is not the
+/// lifecycle's own, or the state requires to be told that it is an escalation. The same field may
+/// still be set from an earlier state.
+fn is_escalated(decision: &Decision, stored: &Stored) -> bool {
+    let state = stored.state();
+    let name = Field::ApprovalType.name_in(&stored.lifecycle);
+    let is_of_state = state.requires.iter().any(|requirement| requirement.field == name);
     let is_said = stored.text(Field::ApprovalType) == Some(ApprovalType::Escalated.as_str());
-    let says = |field: &Field| opened.is_some_and(|entry| entry.record.text(*field).is_some());
-    is_said || TROUBLE.iter().any(says)
+    let is_trouble = matches!(state.kind, StateKind::Blocked | StateKind::Failed);
+    is_trouble || decision.question.is_some() || is_of_state && is_said
 }
 
 /// The timeout that is due first.
@@ -251,11 +320,9 @@ pub fn question(
     let detail = store.detail(decision.task)?;
     let children = store.children(decision.task)?;
     let spent = store.spent_with_children(&detail.stored.task)?;
-    let item = item(store, decision, detail.stored.clone())?;
-    let is_open = item.decision.settled.is_none();
+    let item = item(store, decision, detail.stored.clone(), (actor, now))?;
     Ok(DecisionDetail {
-        offers: if is_open { offers(&item, actor, now) } else { Vec::new() },
-        verdicts: verdicts::verdicts(&detail.stored, &children),
+        verdicts: verdicts_of(&item, &children),
         runs: store.past_runs(item.decision.task, RUNS)?,
         opened: store.record(item.decision.task, item.decision.seq)?,
         folder: store.project(&item.stored.task.project)?,
@@ -265,16 +332,22 @@ pub fn question(
     })
 }
 
-/// What each answer to an open decision would do to the present task.
-pub fn offers(item: &InboxItem, actor: &Actor, now: Instant) -> Vec<Offer> {
-    let of =
-        |(action, trigger): &(String, String)| offer(&item.stored, actor, action, trigger, now);
-    item.decision.offers.iter().map(of).collect()
+/// What each answer to an open decision would do to the present task, by role. Who is no person
+/// sees what a person could do.
+fn offers(decision: &Decision, stored: &Stored, actor: &Actor, now: Instant) -> Vec<Offer> {
+    let reader = Actor::human("reader");
+    let actor = if actor.is_human() { actor } else { &reader };
+    let ranked = stored.lifecycle.ranked(stored.task.state, &decision.offers);
+    ranked.into_iter().map(|ranked| offer(stored, actor, ranked, now)).collect()
 }
 
 /// What reviewers have said about the work, objections first.
 pub(super) fn opinions(store: &Store, item: &InboxItem) -> Result<Vec<ReviewerVerdict>, OpsError> {
-    Ok(verdicts::verdicts(&item.stored, &store.children(item.decision.task)?))
+    Ok(verdicts_of(item, &store.children(item.decision.task)?))
+}
+
+fn verdicts_of(item: &InboxItem, children: &[Stored]) -> Vec<ReviewerVerdict> {
+    if item.is_judged { verdicts::verdicts(&item.stored, children) } else { Vec::new() }
 }
 
 /// What the task has recorded of the reviewers' verdicts, objections first.
@@ -283,18 +356,16 @@ pub fn on_record(stored: &Stored) -> Vec<ReviewerVerdict> {
 }
 
 /// What an answer would do to the present task.
-fn offer(stored: &Stored, actor: &Actor, action: &str, trigger: &str, now: Instant) -> Offer {
-    let (to, missing) = match tried(stored, actor, trigger, now) {
+fn offer(stored: &Stored, actor: &Actor, ranked: RankedOffer, now: Instant) -> Offer {
+    let RankedOffer { action, trigger, role, key } = ranked;
+    let (to, missing) = match tried(stored, actor, &trigger, now) {
         Ok(to) => (to, Vec::new()),
-        Err(missing) => (row_target(stored, trigger), missing),
+        Err(missing) => (row_target(stored, &trigger), missing),
     };
-    Offer {
-        words: words::place(stored, actor, trigger, &missing),
-        action: action.to_owned(),
-        trigger: trigger.to_owned(),
-        to,
-        missing,
-    }
+    let is_possible = missing.iter().all(|error| words::may_be_asked(stored, actor, &error.field));
+    let words = words::place(stored, actor, &trigger, &missing);
+    let is_first = key.is_some() && key == role.first_key();
+    Offer { action, trigger, role, key, is_first, is_possible, to, words, missing }
 }
 
 /// Applies a move without writing it: the state it would lead to, or what prevents it.

@@ -158,6 +158,7 @@ pub enum Hint {
     ListDecisions,
     ShowAnswers(DecisionId),
     ShowNewState(DecisionId),
+    UndoAnswer(DecisionId),
     AnswerWithNote(DecisionId, String),
     DropNote,
     ListLifecycles,
@@ -347,6 +348,7 @@ fn of_decision(error: &DecisionError) -> (Code, Hint) {
         | DecisionError::NothingToAllow(id)
         | DecisionError::StillOpen(id) => (Code::Refused, Hint::ShowAnswers(*id)),
         DecisionError::Settled { task, .. } => (Code::Stale, Hint::ShowHistory(*task)),
+        DecisionError::Answered { id, .. } => (Code::Stale, Hint::UndoAnswer(*id)),
         DecisionError::MovedOn { id, .. } => (Code::Stale, Hint::ShowNewState(*id)),
         DecisionError::NeedsWords { id, action, .. } => {
             (Code::Refused, Hint::AnswerWithNote(*id, action.clone()))

@@ -6,7 +6,7 @@ use banksman_core::lifecycle::contract::{AnswerEffect, AnswerName, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::Actor;
 use banksman_core::policy::{Action, PermissionRequest, Policy, PolicyGuard, Rank};
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 
 use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
 use super::principal::Operation;
@@ -87,6 +87,7 @@ pub fn allow(
     session: &Session,
     which: DecisionRef,
     note: Option<&str>,
+    grace: Span,
     now: Instant,
 ) -> Result<PermissionGranted, OpsError> {
     let store = decisions::may_answer(session, Some(which), now)?;
@@ -98,7 +99,11 @@ pub fn allow(
     }
     let effects = [AnswerEffect::Grants, AnswerEffect::Continues];
     let word = AnswerName::clearest(&decision.offers, &effects);
-    decisions::record_permission(store, &decision, actor, now)?;
+    // Where an answer of the decision grants the request, it does so when it takes effect.
+    let grants = AnswerName::clearest(&decision.offers, &[AnswerEffect::Grants]).is_some();
+    if !grants {
+        decisions::record_permission(store, &decision, actor, now)?;
+    }
     let answer = |word: &str| AnswerRequest {
         which: DecisionRef::Decision(decision.id),
         word: word.to_owned(),
@@ -106,6 +111,7 @@ pub fn allow(
         fields: Fields::new(),
         seen: None,
         key: None,
+        grace: if grants { grace } else { Span(0) },
     };
     let answered = word.map(|(word, _)| decisions::answer(session, &answer(word), now));
     let answered = answered.transpose()?.map(Box::new);

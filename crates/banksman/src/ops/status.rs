@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::StateKind;
-use banksman_core::machine::{WaitsFor, waits_for};
+use banksman_core::machine::{Actor, WaitsFor, waits_for};
 use banksman_core::time::Instant;
 
+use super::decisions::open_items;
 use super::principal::Operation;
 use super::{OpsError, Session};
+use crate::clock;
 use crate::config::Agents;
 use crate::exec::job::JobId;
 use crate::exec::site::LocalSite;
@@ -159,7 +161,7 @@ pub fn summary(session: &Session) -> Result<StatusSummary, OpsError> {
         overview: store.overview()?,
         at_work: at_work(store)?,
         retries: retries(store)?,
-        asks: asks(store)?,
+        asks: asks(store, clock::now())?,
         parents: parents(store)?,
     })
 }
@@ -206,24 +208,24 @@ fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
     Ok(list)
 }
 
-fn asks(store: &Store) -> Result<Vec<NeedsPerson>, OpsError> {
+fn asks(store: &Store, now: Instant) -> Result<Vec<NeedsPerson>, OpsError> {
     let mut list = Vec::new();
     let mut asked = BTreeSet::new();
-    for decision in store.decisions(0)?.into_iter().take(SHOWN) {
-        let Some(stored) = store.readable_task(decision.task)? else { continue };
-        let actions: Vec<&str> =
-            decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-        asked.insert(decision.task);
-        // What the agent asked is more specific than what its lifecycle asks in every case.
-        let told = last_run(store, decision.task)?.and_then(|last| last.detail);
-        let question = told.filter(|told| !told.is_empty()).unwrap_or(decision.asks);
+    let reader = Actor::human("reader");
+    for item in open_items(store, None, &reader, now)?.into_iter().take(SHOWN) {
+        let actions: Vec<&str> = item.possible().map(|offer| offer.action.as_str()).collect();
+        asked.insert(item.decision.task);
+        let then = match &item.decision.answer {
+            Some(answer) => answer.in_words(),
+            None => actions.join(", "),
+        };
         list.push(NeedsPerson {
-            task: decision.task,
-            title: decision.title,
-            state: state_of(&stored),
-            what: format!("{question} ({})", actions.join(", ")),
-            since: decision.opened_at,
-            until: decision.deadline,
+            task: item.decision.task,
+            title: item.title(),
+            state: state_of(&item.stored),
+            what: format!("{} ({then})", item.decision.text()),
+            since: item.decision.opened_at,
+            until: item.decision.deadline,
         });
     }
     for kind in [StateKind::Waiting, StateKind::Blocked] {

@@ -394,7 +394,11 @@ fn what_is_asked(
 /// The question, and its possible answers.
 fn question(decision: &Decision) -> WaitReason {
     let actions: Vec<&str> = decision.offers.iter().map(|(action, _)| action.as_str()).collect();
-    let what = format!("{} ({})", decision.asks, actions.join(", "));
+    let then = match &decision.answer {
+        Some(answer) => answer.in_words(),
+        None => actions.join(", "),
+    };
+    let what = format!("{} ({then})", decision.text());
     let waiting = WaitReason::new("decision", what).who("human");
     WaitReason { until: decision.deadline, ..waiting }
 }

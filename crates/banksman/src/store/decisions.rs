@@ -25,7 +25,12 @@ impl Store {
 
     /// The newest decision about a task, open or settled.
     pub fn last_decision(&self, task: TaskId) -> Result<Option<Decision>> {
-        Ok(self.rows(sql::DECISIONS_OF, &params![task, 1_i64], decision)?.pop())
+        Ok(self.decisions_of(task, 1)?.pop())
+    }
+
+    /// The decisions about a task, the newest first.
+    pub fn decisions_of(&self, task: TaskId, at_most: i64) -> Result<Vec<Decision>> {
+        self.rows(sql::DECISIONS_OF, &params![task, at_most], decision)
     }
 
     /// The last decision that a person answered, if not before a time.

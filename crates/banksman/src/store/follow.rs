@@ -82,7 +82,9 @@ fn write_decision(
             Some(entry) => json(&policy::with_permission(&decision.offers, &entry.record)),
             None => json(&decision.offers),
         };
-        let columns = params![id, version, &decision.asks, offers, now, decision.deadline];
+        let question = decision.question.as_deref();
+        let columns =
+            params![id, version, &decision.asks, offers, now, decision.deadline, question];
         tx.write(sql::INSERT_DECISION, &columns)?;
         let kind = ChangeKind::DecisionOpened.as_str();
         tx.write(sql::APPEND_OPENED_DECISION, &params![now, kind, id, version])?;

@@ -9,6 +9,7 @@
 //! never come here.
 
 pub mod accounts;
+pub mod answers;
 mod apply;
 mod audit;
 pub mod batches;
@@ -90,6 +91,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     6 "workflows-and-former-notices",
     7 "task-budget-requests",
     8 "awake-nodes",
+    9 "questions-and-answers",
 };
 
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,8 @@ use banksman_core::backoff::Backoff;
 use banksman_core::closed::closed;
 use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::{Activity, Lifecycle};
-use banksman_core::machine::{Effect, Task, WaitsFor, waits_for};
+use banksman_core::machine::{self, Effect, Task, WaitsFor, waits_for};
+use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,8 @@ const AT_ONCE: i64 = 1_000;
 const ATTEMPTS: i64 = 10;
 /// Why it has, if it was never reported.
 const UNREPORTED: &str = "it could not be read, or the programs that took it have ended";
+/// How much of a question a notice has, in bytes.
+const QUESTION_BYTES: usize = 300;
 /// The stored length of a text or an error, in characters.
 const TEXT_CHARS: usize = 4_000;
 
@@ -226,6 +229,11 @@ pub(super) fn notice_of(
     } else if waits_for == WaitsFor::Person && !is_asked {
         kind = NoticeKind::NeedsPerson;
     }
-    let text = format!("{} is {}{more}: {}", task.id, state.name, task.title);
+    // The title of a budget request is the beginning of its question.
+    let asked = machine::question(lifecycle, task).filter(|_| is_asked);
+    let asked = asked.filter(|asked| !asked.starts_with(&task.title));
+    let asked = asked.map(|asked| format!(": {}", line(asked, QUESTION_BYTES)));
+    let asked = asked.unwrap_or_default();
+    let text = format!("{} is {}{more}: {}{asked}", task.id, state.name, task.title);
     Some(NewNotice { urgent, ..NewNotice::new(kind, Some(task.id), text) })
 }

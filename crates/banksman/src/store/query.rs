@@ -9,6 +9,7 @@ use banksman_core::machine::Timer;
 use banksman_core::time::Instant;
 
 use super::accounts::{AccountRow, account};
+use super::answers::PendingAnswer;
 use super::apply::Edge;
 use super::audit::{HistoryEntry, hex};
 use super::batches::{Batch, batches};
@@ -50,7 +51,10 @@ pub struct Decision {
     pub title: String,
     /// The version of the task that the decision is about.
     pub seq: i64,
+    /// The lifecycle's question, which is the same each time.
     pub asks: String,
+    /// What it is about this time, in the words of the agent or of whoever else asks.
+    pub question: Option<String>,
     pub offers: Vec<(String, String)>,
     pub opened_at: Instant,
     pub deadline: Option<Instant>,
@@ -58,6 +62,15 @@ pub struct Decision {
     pub snoozed_until: Option<Instant>,
     /// None while it is open.
     pub settled: Option<DecisionEnd>,
+    /// What a person has answered, until it takes effect.
+    pub answer: Option<PendingAnswer>,
+}
+
+impl Decision {
+    /// The most specific question.
+    pub fn text(&self) -> &str {
+        self.question.as_deref().unwrap_or(&self.asks)
+    }
 }
 
 /// How a decision ended: a person answered, or the task moved on for another reason.
@@ -431,12 +444,18 @@ pub(super) fn decision(row: &Row) -> Result<Decision, DbError> {
         (Some(at), Some(by)) => Some(DecisionEnd { at, by, seq: row.int(11)? }),
         (_, _) => None,
     };
+    let answer = match row.get(14)? {
+        Some(due) => Some(PendingAnswer { given: row.json(13)?, due }),
+        None => None,
+    };
     Ok(Decision {
+        answer,
         id: row.get(0)?,
         task: row.get(1)?,
         title: row.get(7)?,
         seq: row.int(2)?,
         asks: row.get(3)?,
+        question: row.get(12)?,
         offers: row.json(4)?,
         opened_at: row.get(5)?,
         deadline: row.get(6)?,

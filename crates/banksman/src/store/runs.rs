@@ -297,6 +297,12 @@ impl Store {
         Ok(lease.map_or(now, |lease| lease.expires_at))
     }
 
+    /// Queued tasks of which a notice said that no worker can take them, since they were queued.
+    pub fn queued_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>> {
+        let kind = NoticeKind::NoWorker.as_str();
+        self.rows(sql::QUEUED_WITHOUT_WORKER, &params![kind, at_most], |row| row.get(0))
+    }
+
     /// Tasks that are blocked because no worker could take them: their state has a transition on
     /// `worker_available`.
     pub fn stuck_without_worker(&self, at_most: i64) -> Result<Vec<TaskId>> {

@@ -125,7 +125,7 @@ macro_rules! select_decision {
     ($rest:literal) => {
         concat!(
             "SELECT d.id, d.task, d.seq, d.asks, d.offers, d.opened_at, d.deadline, t.title, d.snoozed_until, \
-             d.settled_at, d.settled_by, d.settled_seq FROM decisions d JOIN tasks t ON t.id = d.task ",
+             d.settled_at, d.settled_by, d.settled_seq, d.question, d.answer, d.answer_due FROM decisions d JOIN tasks t ON t.id = d.task ",
             $rest
         )
     };
@@ -195,7 +195,7 @@ macro_rules! changes {
     ($page:expr, $order:literal) => {
         concat!(
             "SELECT c.xid, c.seq, c.at, c.kind, c.task, c.number, a.from_state, a.to_state, a.trigger_name, a.actor, \
-             r.worker, r.outcome, d.asks, d.settled_by, n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM (",
+             r.worker, r.outcome, coalesce(d.question, d.asks), d.settled_by, n.id, n.kind, n.task, n.decision, n.urgent, n.text FROM (",
             select_change!($page),
             " LIMIT 1000) c LEFT JOIN audit a ON c.kind IN ('created', 'moved', 'noted') AND a.task = c.task AND a.seq = c.number \
              LEFT JOIN runs r ON c.kind IN ('run_started', 'run_ended', 'run_reported') AND r.task = c.task AND r.epoch = c.number \
@@ -398,6 +398,7 @@ statements! {
     NEXT_WORK = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM timers \
      UNION ALL SELECT min(lease_expires_at) FROM tasks WHERE lease_expires_at > $2 \
      UNION ALL SELECT min(due_at) FROM outbox WHERE state = 'pending' AND (node IS NULL OR node = $1) \
+     UNION ALL SELECT min(answer_due) FROM decisions WHERE answer_due IS NOT NULL \
      UNION ALL SELECT min(paused_until) FROM accounts WHERE paused_until IS NOT NULL) AS times";
     LAST_WORD_OF_A_PERSON = "SELECT max(seq) FROM audit WHERE task = $1 AND (actor = 'human' OR actor LIKE 'human:%')";
     TIMERS_OF = "SELECT task, kind, number, entered, due_at FROM timers WHERE task = $1 ORDER BY due_at, kind, number";
@@ -533,9 +534,11 @@ statements! {
     SET_BATCH_BUDGET = "UPDATE batches SET budget_runs = $2, budget_tokens = $3, budget_cost_micros = $4, budget_millis = $5 \
      WHERE name = $1 AND budget_runs IS NOT DISTINCT FROM $6 AND budget_tokens IS NOT DISTINCT FROM $7 \
      AND budget_cost_micros IS NOT DISTINCT FROM $8 AND budget_millis IS NOT DISTINCT FROM $9";
+    QUEUED_WITHOUT_WORKER = "SELECT DISTINCT t.id FROM notices n JOIN tasks t ON t.id = n.task \
+     WHERE n.kind = $1 AND t.queue_rank IS NOT NULL AND n.at >= t.entered_at ORDER BY t.id LIMIT $2";
     BLOCKED_STATES = "SELECT DISTINCT lifecycle, state FROM tasks WHERE kind = 'blocked' ORDER BY lifecycle, state LIMIT $1";
     BLOCKED_IN = "SELECT id FROM tasks WHERE kind = 'blocked' AND lifecycle = $1 AND state = $2 ORDER BY id LIMIT $3";
-    INSERT_DECISION = "INSERT INTO decisions (task, seq, asks, offers, opened_at, deadline) VALUES ($1, $2, $3, $4, $5, $6)";
+    INSERT_DECISION = "INSERT INTO decisions (task, seq, asks, offers, opened_at, deadline, question) VALUES ($1, $2, $3, $4, $5, $6, $7)";
     SETTLE_DECISION = "UPDATE decisions SET settled_at = $2, settled_by = $3, settled_seq = $4 \
      WHERE task = $1 AND settled_at IS NULL";
     OPEN_DECISIONS = select_decision!("WHERE d.settled_at IS NULL AND d.id > $1 ORDER BY d.id LIMIT $2");
@@ -546,6 +549,13 @@ statements! {
     DECISION = select_decision!("WHERE d.id = $1");
     DECISIONS_OF = select_decision!("WHERE d.task = $1 ORDER BY d.seq DESC LIMIT $2");
     LAST_ANSWER_BY = select_decision!("WHERE d.settled_by = $1 AND d.settled_at >= $2 ORDER BY d.settled_at DESC, d.id DESC LIMIT 1");
+    GIVE_ANSWER = "UPDATE decisions SET answer = $2, answer_due = $3 WHERE id = $1 AND settled_at IS NULL \
+     AND answer_due IS NULL RETURNING id";
+    TAKE_ANSWER_BACK = "UPDATE decisions SET answer = NULL, answer_due = NULL WHERE id = $1 AND settled_at IS NULL \
+     AND answer_due IS NOT NULL AND answer = $2 RETURNING id";
+    ANSWER_IN_EFFECT = "UPDATE decisions SET answer_due = NULL WHERE id = $1 AND answer_due <= $2 RETURNING id";
+    PUT_ANSWER_OFF = "UPDATE decisions SET answer_due = $2 WHERE id = $1 AND answer_due IS NOT NULL";
+    PENDING_ANSWERS = select_decision!("WHERE d.answer_due <= $1 ORDER BY d.answer_due, d.id LIMIT $2");
     SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
     /// Of the reminders that fall into a snooze, only the last is kept ...
     DROP_SNOOZED_REMINDERS = "DELETE FROM timers WHERE task = $1 AND kind = 'remind' AND due_at < $2 AND number < \

@@ -132,14 +132,18 @@ impl EntryText {
 }
 
 pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
-    let PendingDecision { id, task, summary, asks, lapse, .. } = pending;
+    let PendingDecision { id, task, summary, asks, question, answered, lapse, .. } = pending;
+    let answered = answered.as_ref().map(|answered| format!(" {}", escaped(answered)));
+    let question = question.as_ref().map(|question| escaped_up_to(REASON, question) + " ");
     let lapse =
         lapse.as_ref().map(|(left, to)| format!(" {} left, then {}.", age(*left), escaped(to)));
     let mut text = format!(
-        "#### {id} [[{task}]] {}\n\n{ASKS} {}{}\n",
+        "#### {id} [[{task}]] {}\n\n{ASKS} {}{}{}{}\n",
         escaped(summary),
+        question.unwrap_or_default(),
         escaped(asks),
-        lapse.unwrap_or_default()
+        lapse.unwrap_or_default(),
+        answered.unwrap_or_default()
     );
     if let Some(refused) = refused {
         text.push_str(&refusal(refused));

@@ -14,6 +14,8 @@ fn pending(id: i64, summary: &str, about: PendingDetails) -> PendingDecision {
         version: 5,
         task: TaskId(id),
         summary: summary.to_owned(),
+        question: None,
+        answered: None,
         asks: "Shall this plan be carried out?".to_owned(),
         age: Span(2 * 86_400_000),
         lapse: Some((Span(5 * 86_400_000), "failed".to_owned())),

@@ -144,6 +144,12 @@ closed! {
         /// A fact that a person gave without proof.
         Override = "override",
         AnswerRefused = "answer_refused",
+        /// A person's answer that takes effect later.
+        AnswerGiven = "answer_given",
+        /// The same, taken back before it took effect.
+        AnswerTakenBack = "answer_taken_back",
+        /// The same, after the task has changed meanwhile.
+        AnswerLapsed = "answer_lapsed",
     }
 }
 
@@ -415,20 +421,57 @@ closed! {
     }
 }
 
+closed! {
+    /// What an answer does with the work, which decides its key and its place in every list.
+    pub enum AnswerRole {
+        /// The work goes on or is accepted.
+        GoOn = "go_on",
+        /// The work, or a part of it, is done again.
+        SendBack = "send_back",
+        /// The task ends, or is put aside.
+        End = "end",
+    }
+}
+
+/// What an answer says about a request, and what it does with the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerMeaning {
+    pub effect: AnswerEffect,
+    pub role: AnswerRole,
+}
+
+const GRANTS: AnswerMeaning =
+    AnswerMeaning { effect: AnswerEffect::Grants, role: AnswerRole::GoOn };
+const CONTINUES: AnswerMeaning =
+    AnswerMeaning { effect: AnswerEffect::Continues, role: AnswerRole::GoOn };
+const ACCEPTS: AnswerMeaning =
+    AnswerMeaning { effect: AnswerEffect::Other, role: AnswerRole::GoOn };
+const SENDS_BACK: AnswerMeaning =
+    AnswerMeaning { effect: AnswerEffect::Other, role: AnswerRole::SendBack };
+const ENDS: AnswerMeaning = AnswerMeaning { effect: AnswerEffect::Other, role: AnswerRole::End };
+
 contract! {
     /// An action that the program knows among the offers of a decision; the clearest first.
-    pub enum AnswerName: AnswerEffect {
-        Approve = "approve", AnswerEffect::Grants, ANY, &[], "A person agrees.";
-        Allow = "allow", AnswerEffect::Grants, ANY, &[], "A person permits what the agent asked for.";
-        Yes = "yes", AnswerEffect::Grants, ANY, &[], "The same as `approve`.";
-        Pass = "pass", AnswerEffect::Grants, ANY, &[], "A gate lets the work pass.";
-        Resume = "resume", AnswerEffect::Continues, ANY, &[], "The work goes on.";
-        Unblock = "unblock", AnswerEffect::Continues, ANY, &[], "The obstacle is gone, or there is another way.";
-        Retry = "retry", AnswerEffect::Continues, ANY, &[], "The work is tried again.";
-        Changes = "changes", AnswerEffect::Other, ANY, &[], "The work has to be changed.";
-        Back = "back", AnswerEffect::Other, ANY, &[], "The task goes back to where it came from.";
-        Merge = "merge", AnswerEffect::Other, ANY, &[], "The work is merged; the daily note lists such decisions by themselves.";
-        Cancel = "cancel", AnswerEffect::Other, ANY, &[], "The task is abandoned.";
+    pub enum AnswerName: AnswerMeaning {
+        Approve = "approve", GRANTS, ANY, &[], "A person agrees.";
+        Allow = "allow", GRANTS, ANY, &[], "A person permits what the agent asked for.";
+        Yes = "yes", GRANTS, ANY, &[], "The same as `approve`.";
+        Pass = "pass", GRANTS, ANY, &[], "A gate lets the work pass.";
+        Resume = "resume", CONTINUES, ANY, &[], "The work goes on.";
+        Unblock = "unblock", CONTINUES, ANY, &[], "The obstacle is gone, or there is another way.";
+        Retry = "retry", CONTINUES, ANY, &[], "The work is tried again.";
+        Merge = "merge", ACCEPTS, ANY, &[], "The work is merged; the daily note lists such decisions by themselves.";
+        Accept = "accept", ACCEPTS, ANY, &[], "The work is taken as it stands.";
+        Without = "without", ACCEPTS, ANY, &[], "The work goes on without the part that failed.";
+        Skip = "skip", ACCEPTS, ANY, &[], "The work goes on without this step.";
+        Changes = "changes", SENDS_BACK, ANY, &[], "The work has to be changed.";
+        Fail = "fail", SENDS_BACK, ANY, &[], "A gate sends the work back.";
+        Veto = "veto", SENDS_BACK, ANY, &[], "A person objects to work that passed.";
+        Back = "back", SENDS_BACK, ANY, &[], "The task goes back to where it came from.";
+        Block = "block", SENDS_BACK, ANY, &[], "The work stops until a person lets it go on.";
+        Cancel = "cancel", ENDS, ANY, &[], "The task is abandoned.";
+        Abort = "abort", ENDS, ANY, &[], "The work is given up.";
+        Backburner = "backburner", ENDS, ANY, &[], "The task is put aside.";
     }
 }
 
@@ -438,7 +481,8 @@ impl AnswerName {
         offers: &'o [(String, String)],
         effects: &[AnswerEffect],
     ) -> Option<&'o (String, String)> {
-        let mut rules = Self::RULES.iter().filter(|rule| effects.contains(&rule.item.detail()));
+        let mut rules =
+            Self::RULES.iter().filter(|rule| effects.contains(&rule.item.detail().effect));
         rules.find_map(|rule| offers.iter().find(|(action, _)| action == rule.name))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::check::{Checker, Overrides, is_word};
-use super::contract::{Field, FieldSource};
+use super::contract::{AnswerRole, Field, FieldSource};
 use super::expr::{Expr, Type, Value};
 use super::names::{ExprScope, reserved};
 use super::problem::{Problem, suggestion};
@@ -24,6 +24,8 @@ pub(super) const BY: &str = "by";
 const NOT_BLANK: &str = "not_blank";
 const COMPUTED: &str = "computed";
 const ATTRIBUTES: [&str; 4] = [TYPE, BY, NOT_BLANK, COMPUTED];
+type OfferRoles = BTreeMap<String, AnswerRole>;
+
 /// In `by`: every role.
 pub(super) const ANYONE: &str = "anyone";
 
@@ -303,18 +305,40 @@ impl Checker<'_> {
             self.problem(at, "only `agent` has `produces`", help);
         }
         let (outcomes, otherwise) = self.outcomes(source);
-        let offers = source.offers.0.iter();
+        let (offers, offer_roles) = self.offers(source);
         StateActivity {
             activity: source.activity,
             role: source.role.clone(),
             produces: source.produces.unwrap_or(Deliverable::Change),
             asks: source.asks.clone(),
-            offers: offers.map(|(action, to)| (action.value.clone(), to.value.clone())).collect(),
+            offers,
+            offer_roles,
             until: source.until.as_ref().and_then(|until| self.guard(until, ExprScope::Transition)),
             when,
             outcomes,
             otherwise,
         }
+    }
+
+    /// The actions with their triggers, and the roles that stand before triggers.
+    fn offers(&mut self, source: &DoesSource) -> (Vec<(String, String)>, OfferRoles) {
+        let (mut offers, mut roles) = (Vec::new(), OfferRoles::new());
+        for (action, to) in &source.offers.0 {
+            let (role, trigger) = match to.value.split_once(' ') {
+                Some((role, trigger)) => (Some(role), trigger.trim()),
+                None => (None, to.value.as_str()),
+            };
+            match role.map(|role| (role, role.parse())) {
+                Some((_, Ok(role))) => roles.extend([(action.value.clone(), role)]),
+                Some((role, Err(_))) => {
+                    let hint = suggestion(role, AnswerRole::NAMES);
+                    self.problem(to, format!("`{}` is no role of an answer", clip(role)), &hint);
+                }
+                None => {}
+            }
+            offers.push((action.value.clone(), trigger.to_owned()));
+        }
+        (offers, roles)
     }
 
     fn outcomes(&mut self, source: &DoesSource) -> (BTreeMap<Outcome, Route>, Option<Route>) {

@@ -5,6 +5,7 @@
 //! The rest of the program sees only checked lifecycles, and matches on kinds, activities and
 //! outcomes, never on the name of a state.
 
+mod answers;
 mod automatic;
 pub mod builtin;
 pub mod check;
@@ -32,7 +33,8 @@ use crate::lifecycle::expr::Value;
 use crate::time::Span;
 pub use source::compose;
 
-use contract::{AgentRole, Purpose};
+pub use answers::RankedOffer;
+use contract::{AgentRole, AnswerRole, Purpose};
 use expr::{Expr, ResolvedName, Type, number_value};
 
 /// Index of a state in its lifecycle.
@@ -199,6 +201,8 @@ pub struct StateActivity {
     pub asks: Option<String>,
     /// The actions of people and their triggers, in the order of the file.
     pub offers: Vec<(String, String)>,
+    /// The roles that the file states, of actions that the contract does not name.
+    pub offer_roles: BTreeMap<String, AnswerRole>,
     /// The condition of a `wait`.
     pub until: Option<Expr>,
     /// While this does not hold, the state does nothing: the task's subtasks do the work and move

@@ -26,6 +26,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.triggers_are_words(&mut found);
     proof.agents_are_served(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
+    found.extend(lifecycle.answers_without_roles());
     proof.panels_lead_away(&mut found);
     proof.children_lead_on(&mut found);
     proof.queue_is_served(&mut found);

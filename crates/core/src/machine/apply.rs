@@ -9,6 +9,7 @@ use super::fact::{forget_overridden, is_fact, sets};
 use super::fold;
 use super::reject::FieldError;
 use super::task::{CounterValue, Task};
+use crate::lifecycle::contract::Field;
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::problem::suggestion;
 use crate::lifecycle::{
@@ -281,7 +282,13 @@ fn update_fields<'c>(
             task.fields.remove(name);
         }
     }
+    // Nor is a reason that is given with the move replaced by a fixed one.
+    let reason = Field::Reason.name_in(lifecycle);
+    let has_reason = cause.fields.get(reason).is_some_and(|reason| !reason.is_null());
     for (name, value) in &changes.set {
+        if has_reason && name == reason {
+            continue;
+        }
         put(&mut task.fields, name, value);
     }
     let seen = TaskEnv { task, context: Some(cause.context) };

@@ -78,6 +78,8 @@ pub struct Timer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenDecision {
     pub asks: String,
+    /// What it is about, in the words of the agent or of whoever else brought the task here.
+    pub question: Option<String>,
     /// The actions, and the trigger of each.
     pub offers: Vec<(String, String)>,
     pub deadline: Option<Instant>,
@@ -127,6 +129,11 @@ pub(super) const NOTE_DETAIL: &str = "note.detail";
 pub(super) const EPOCH: &str = "epoch";
 
 impl Record {
+    /// Whether it changed anything about the task; a note does not.
+    pub fn changes_task(&self) -> bool {
+        self.from.as_deref() != Some(&self.to) || self.fields.keys().any(|name| name != NOTE_DETAIL)
+    }
+
     /// The epoch of the run that it starts.
     pub fn epoch(&self) -> Option<i64> {
         self.fields.get(EPOCH).and_then(Value::as_i64)

@@ -6,9 +6,10 @@ use super::env::{Moment, TaskEnv};
 use super::task::Task;
 use super::wait::{WaitStatus, waits};
 use crate::lifecycle::contract::Field;
-use crate::lifecycle::expr::{ResolvedName, Value};
+use crate::lifecycle::expr::{ResolvedName, Type, Value};
 use crate::lifecycle::{
     Activity, EntryEffect, FieldDecl, Lifecycle, Since, State, StateKind, Timeout, Transition,
+    TransitionTarget,
 };
 use crate::time::{Instant, Span};
 
@@ -77,7 +78,28 @@ pub(super) fn open_decision(lifecycle: &Lifecycle, task: &Task) -> Option<OpenDe
     let timeouts = lifecycle.exits(task.state).filter_map(|row| row.timeout);
     let deadline = timeouts.map(|timeout| due(task, timeout.time, timeout.since)).min();
     let asks = does.asks.clone().unwrap_or_else(|| state.about.clone());
-    Some(OpenDecision { asks, offers: does.offers.clone(), deadline })
+    let question = question(lifecycle, task).map(str::to_owned);
+    Some(OpenDecision { asks, question, offers: does.offers.clone(), deadline })
+}
+
+/// What a person is asked about, in the words of the agent or of whoever else brought the task
+/// here: the text that a way into the state takes over from there, else the one that the state
+/// requires. The lifecycle's own question is the same each time.
+pub fn question<'t>(lifecycle: &Lifecycle, task: &'t Task) -> Option<&'t str> {
+    let state = lifecycle.state(task.state);
+    let enters = |row: &&Transition| row.to == TransitionTarget::State(task.state);
+    let taken = lifecycle.transitions.iter().filter(enters).filter_map(Transition::takes_detail);
+    let required = state.requires.iter().map(|requirement| requirement.field.as_str());
+    let is_words = |name: &&str| {
+        let is_text = lifecycle.fields.get(*name).is_some_and(|field| field.kind == Type::Text);
+        // A remark is no question, and what the task was made with is not about its state.
+        let is_other = Field::named(name)
+            .is_some_and(|field| field.is_fact() || [Field::Note, Field::Scope].contains(&field));
+        is_text && !is_other
+    };
+    let names = taken.chain(required).filter(is_words);
+    let texts = names.filter_map(|name| task.fields.get(name)?.as_str());
+    texts.map(str::trim).find(|text| !text.is_empty())
 }
 
 /// When a timeout is due for the task.

@@ -28,7 +28,7 @@ pub use create::{ImportedState, NewTask, create, import};
 pub use effect::{
     Artifact, DecisionChange, Effect, Ending, OpenDecision, Record, TaskUpdate, Timer, TimerKind,
 };
-pub use entry::running_timeouts;
+pub use entry::{question, running_timeouts};
 pub use event::{
     ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, HistoryNote, NotAnActor,
     TransitionRequest,

@@ -78,7 +78,7 @@ fn is_human_state(lifecycle: &Lifecycle, state: &str) -> bool {
 /// Whether the trigger is an answer of the state that grants a request.
 fn is_granting(lifecycle: &Lifecycle, from: &str, trigger: &str) -> bool {
     let grants = |(action, of): &(String, String)| {
-        let effect = AnswerName::named(action).map(AnswerName::detail);
+        let effect = AnswerName::named(action).map(|name| name.detail().effect);
         of == trigger && effect == Some(AnswerEffect::Grants)
     };
     activity_of(lifecycle, from).is_some_and(|does| does.offers.iter().any(grants))

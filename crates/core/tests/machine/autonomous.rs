@@ -228,7 +228,7 @@ fn a_yes_is_taken_back_from_a_merge_when_it_is_known_what_came_of_it() {
         let mut world = merging(world);
         let step = world.goes("human:kim", "on take_back", json!({}), "merge_ready(taking_back)");
         assert_eq!(step.effects, [Effect::Start { activity: Activity::Merge }]);
-        for way in ["decline", "cancel", "take_back", "approve_merge"] {
+        for way in ["decline", "take_back", "approve_merge"] {
             world.refused("human:kim", &format!("on {way}"), json!({ "reason": "no" }));
         }
         world.refused("system", "on close", json!({}));
@@ -251,10 +251,15 @@ fn a_yes_is_taken_back_from_a_merge_when_it_is_known_what_came_of_it() {
 fn nobody_interferes_with_a_merge() {
     for world in reviewed_branches() {
         let mut world = merging(world);
-        for way in ["decline", "last_minute_concern", "approve_merge", "cancel"] {
+        for way in ["decline", "last_minute_concern", "approve_merge"] {
             world.refused("human:kim", &format!("on {way}"), json!({ "reason": "no" }));
         }
         world.refused("system", "on close", json!({}));
+        // Who cancels it has the merge stopped first; the reason stays as it was given.
+        let taking_back = "merge_ready(taking_back)";
+        world.goes("human:kim", "on cancel", json!({ "reason": "too early" }), taking_back);
+        world.ends(Outcome::NotMerged, "", json!({}), "cancelled");
+        assert_eq!(world.field("reason"), &json!("too early"));
     }
 }
 

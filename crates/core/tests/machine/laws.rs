@@ -28,7 +28,7 @@ pub(crate) struct Meeting<'a> {
 
 pub(crate) type Law = fn(&Meeting<'_>) -> Verdict;
 
-pub(crate) const LAWS: [(&str, Law); 21] = [
+pub(crate) const LAWS: [(&str, Law); 22] = [
     ("a stale epoch is refused, and only a stale one", stale_epochs),
     ("the end is the end", the_end),
     ("one record, one version", one_record_one_version),
@@ -43,6 +43,7 @@ pub(crate) const LAWS: [(&str, Law); 21] = [
     ("a live timer is heard, a dead one is not", timers_are_heard),
     ("only what is at work in this stay reports", reports),
     ("decisions follow the states", decisions),
+    ("what an agent asks is asked", questions),
     ("effects follow the states", effects),
     ("the end is told to those who wait for it", endings),
     ("what comes first is heard", needs),
@@ -63,6 +64,19 @@ pub(crate) fn due(task: &Task, bound: Timeout) -> Instant {
         Since::Progress => task.progress_at,
     };
     Instant(start.0 + bound.time.0)
+}
+
+/// Where the end of a run opens a decision, the decision has the words of the run.
+fn questions(meeting: &Meeting<'_>) -> Verdict {
+    let Event::Finished(finish) = meeting.event else { return Ok(()) };
+    let Some(opened) = meeting.step().and_then(|step| step.decision.opens.as_ref()) else {
+        return Ok(());
+    };
+    let is_agents = finish.outcome == Outcome::NeedsPerson && !finish.detail.is_empty();
+    let question = opened.question.as_deref().unwrap_or_default();
+    ensure(!is_agents || question.contains(&finish.detail), || {
+        format!("`{}` was asked, and the decision says `{question}`", finish.detail)
+    })
 }
 
 impl Meeting<'_> {

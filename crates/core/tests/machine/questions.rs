@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::lifecycle::{Setting, Since, StateId};
+use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::{
+    Activity, RoleId, Setting, Since, State, StateId, StateKind, Transition, TransitionTarget,
+};
 use banksman_core::machine::{
     Event, NewTask, RejectReason, Rejected, StepResult, TaskUpdate, TransitionRequest,
 };
@@ -114,4 +117,34 @@ fn a_run_does_not_answer_the_question_that_people_are_asked() {
     asked_by_run("lead:lea", "finish", false).expect_err("leads may not approve here");
     asked_by_run("lead:lea", "finish", true).expect("leads may approve here");
     asked_by_run("worker:ada", "hand_back", false).expect("that answers nothing");
+}
+
+/// `cancel` works wherever a task is that has not ended, and asks for nothing but a reason. A merge
+/// is taken back first: from where one runs, it leads to where it is stopped.
+#[test]
+fn every_task_can_be_cancelled_until_it_ends() {
+    for lifecycle in every_lifecycle() {
+        for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+            if state.terminal || state.kind == StateKind::Done {
+                continue;
+            }
+            let name = format!("{} {}", lifecycle.id, state.name);
+            let is_cancel = |row: &&Transition| {
+                row.trigger == Trigger::Cancel.name() && row.roles.contains(&RoleId::HUMAN)
+            };
+            let row = lifecycle.exits(id).find(is_cancel).unwrap_or_else(|| panic!("{name}"));
+            let asks_more = row.guards.iter().any(|guard| guard.field != Field::Reason.name());
+            assert!(!asks_more, "{name} asks for more than a reason");
+            let TransitionTarget::State(to) = row.to else { panic!("{name} leads back") };
+            let to = lifecycle.state(to);
+            let merges = |state: &State| state.activity() == Some(Activity::Merge);
+            // A workflow is aborted at once, also while it merges.
+            let runs = merges(state)
+                && lifecycle.id != "workflow"
+                && state.does.as_ref().is_some_and(|does| !does.only_checks());
+            assert_eq!(runs, runs && merges(to), "{name} is cancelled while it is merged");
+            let is_end = matches!(to.kind, StateKind::Cancelled | StateKind::Failed);
+            assert!(is_end || merges(to), "{name} goes on in {}", to.name);
+        }
+    }
 }

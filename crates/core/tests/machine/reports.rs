@@ -31,7 +31,7 @@ states:
     timeouts: [{ after: 1h, to: failed }]
   asking:
     kind: waiting
-    does: { activity: human, asks: Good?, offers: { yes: accept, no: reject } }
+    does: { activity: human, asks: Good?, offers: { yes: accept, no: end reject } }
   done: { kind: done }
   failed: { kind: failed }
 transitions:

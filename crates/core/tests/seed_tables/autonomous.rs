@@ -269,10 +269,10 @@ const ADDED: Rows = Rows {
         // again if it cannot be.
         ("merge_ready", "merge_ready(approved)", "approve_merge", &["human"], "if merged, split; clear problem"),
         ("merge_ready(approved)", "merge_ready(merging)", "merge_begun", &["system"], ""),
-        ("merge_ready(approved)", "done", "branch_merged", &["system"], "set merged=true"),
-        ("merge_ready(approved)", "merge_ready", "merge_failed", &["system"], "compute problem"),
-        ("merge_ready(merging)", "done", "branch_merged", &["system"], "set merged=true"),
-        ("merge_ready(merging)", "merge_ready", "merge_failed", &["system"], "compute problem"),
+        ("merge_ready(approved)", "done", "branch_merged", &["system"], "set merged=true; clear reason"),
+        ("merge_ready(approved)", "merge_ready", "merge_failed", &["system"], "compute problem; clear reason"),
+        ("merge_ready(merging)", "done", "branch_merged", &["system"], "set merged=true; clear reason"),
+        ("merge_ready(merging)", "merge_ready", "merge_failed", &["system"], "compute problem; clear reason"),
         // What an agent can resolve is work for one, and is reviewed and approved anew.
         ("merge_ready(merging)", "in_progress", "merge_conflict", &["system"], "compute pr_comments; count conflicts"),
         ("merge_ready(merging)", "in_progress", "merge_rejected", &["system"], "compute pr_comments; count rejections"),
@@ -281,9 +281,17 @@ const ADDED: Rows = Rows {
         ("merge_ready(approved)", "merge_ready", "take_back", &["human"], ""),
         ("merge_ready(approved)", "cancelled", "decline", &["human"], ""),
         ("merge_ready(merging)", "merge_ready(taking_back)", "take_back", &["human"], ""),
-        ("merge_ready(taking_back)", "done", "branch_merged", &["system"], "set merged=true"),
+        ("merge_ready(taking_back)", "done", "branch_merged", &["system"], "set merged=true; clear reason"),
         ("merge_ready(taking_back)", "merge_ready", "taken_back", &["system"], ""),
-        ("merge_ready(taking_back)", "merge_ready", "merge_failed", &["system"], "compute problem"),
+        // A person cancels a task wherever it is; a merge that runs is stopped first.
+        ("active", "cancelled", "cancel", &["human"], ""),
+        ("review", "cancelled", "cancel", &["human"], ""),
+        ("merge_ready", "cancelled", "cancel", &["human"], ""),
+        ("merge_ready(approved)", "cancelled", "cancel", &["human"], ""),
+        ("merge_ready(merging)", "merge_ready(taking_back)", "cancel", &["human"], "if reason"),
+        ("merge_ready(taking_back)", "merge_ready(taking_back)", "cancel", &["human"], "if reason"),
+        ("merge_ready(taking_back)", "cancelled", "taken_back", &["system"], "if reason"),
+        ("merge_ready(taking_back)", "merge_ready", "merge_failed", &["system"], "compute problem; clear reason"),
         ("failed", "merge_ready", "retry", &["human"], "if retry_from; clear diagnostic, retry_from"),
     ],
     timed: &[
@@ -294,7 +302,7 @@ const ADDED: Rows = Rows {
         ("merge_ready(approved)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=no machine has begun the merge"),
         ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge timed out"),
         ("merge_ready", "failed", "merge_unanswered", "7d", Entry, "set diagnostic=merge approval timeout, retry_from=merge"),
-        ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged"),
+        ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged, reason=null"),
     ],
     requires: &[
         ("review(unserved)", &["pr_url"]),
@@ -423,6 +431,10 @@ fn each_row_of_the_seeds_table_is_carried_out_by_rows_between_its_states() {
 /// Silence about a merge fails it, as silence about a plan does, and a retry asks again: approved
 /// work is not done twice.
 const PAIRS_OF_SILENCE: [(&str, &str); 2] = [("merge_ready", "failed"), ("failed", "merge_ready")];
+/// A person cancels it also while it is claimed, and once more while a merge is stopped: a
+/// deviation, so that `cancel` works wherever a task is.
+const PAIRS_OF_CANCELLING: [(&str, &str); 2] =
+    [("active", "cancelled"), ("merge_ready", "merge_ready")];
 /// The seed leaves the merge to the forge; ours meets conflicts that an agent resolves.
 const PAIRS_OF_MERGING: [(&str, &str); 1] = [("merge_ready", "in_progress")];
 /// Subtasks that all ended without a change leave nothing to review or merge.
@@ -443,8 +455,8 @@ fn the_pairs_are_those_of_the_seed_and_no_others() {
         .filter(|(from, to)| base(from) != base(to) || from == to)
         .map(|(from, to)| (base(from), base(to)))
         .collect();
-    let wanted = seed_pairs().into_iter().chain(PAIRS_OF_SILENCE).chain(PAIRS_OF_MERGING);
-    let wanted = wanted.chain(PAIRS_OF_SUBTASKS);
+    let ours = PAIRS_OF_SILENCE.into_iter().chain(PAIRS_OF_MERGING).chain(PAIRS_OF_CANCELLING);
+    let wanted = seed_pairs().into_iter().chain(ours).chain(PAIRS_OF_SUBTASKS);
     assert_eq!(is, wanted.collect::<BTreeSet<_>>());
 }
 

@@ -27,6 +27,7 @@ pub(super) const TABLE: Table = Table {
         moves: &[
             ("asking", "granted", "go_on", &["human"], ""),
             ("asking", "refused", "stop", &["human"], "set refused=true"),
+            ("asking", "refused", "cancel", &["human"], "set refused=true"),
             ("asking", "closed", "close", &["system"], "set reason=the budget is no longer used up"),
         ],
         timed: &[("asking", "closed", "lapse", "7d", Entry, "set reason=nobody has answered")],

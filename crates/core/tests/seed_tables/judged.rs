@@ -154,6 +154,7 @@ const ADDED: Rows = Rows {
         ("merging", "queued", "merge_rejected", &["system"], "compute feedback; count rejections"),
         ("merging", "blocked(needs_person)", "merge_failed", &["system"], "compute question"),
         ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
+        ("merging(taking_back)", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "done", "branch_merged", &["system"], "set merged=true"),
         ("merging(taking_back)", "blocked(needs_person)", "merge_failed", &["system"], "compute question"),
         ("merging(taking_back)", "cancelled", "taken_back", &["system"], ""),

@@ -12,9 +12,13 @@ const SEED: &[Quote] = &[
     ])),
     ("If ANY returns BLOCK: short-circuit, cancel pending reviewers, return to `decomposing`", moves(&[
         ("pending", "withdrawn", "close", &["human", "system"], ""),
+        ("pending", "withdrawn", "cancel", &["human"], ""),
         ("reviewing", "withdrawn", "close", &["human", "system"], ""),
+        ("reviewing", "withdrawn", "cancel", &["human"], ""),
         ("resting(once)", "withdrawn", "close", &["human", "system"], ""),
+        ("resting(once)", "withdrawn", "cancel", &["human"], ""),
         ("resting(twice)", "withdrawn", "close", &["human", "system"], ""),
+        ("resting(twice)", "withdrawn", "cancel", &["human"], ""),
     ])),
     // The first question and two more.
     ("| Reviewer invocation | 2 | 30s, 60s | Timeout verdict |", Rows {

@@ -110,6 +110,7 @@ const ADDED: Rows = Rows {
         ("merging", "retrying", "merge_rejected", &["system"], "compute error; clear pr_head; count rejections"),
         ("merging", "blocked", "merge_failed", &["system"], "compute error"),
         ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
+        ("merging(taking_back)", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "complete", "branch_merged", &["system"], "set merged=true"),
         ("merging(taking_back)", "blocked", "merge_failed", &["system"], "compute error"),
         ("merging(taking_back)", "cancelled", "taken_back", &["system"], ""),

@@ -2,7 +2,7 @@
 
 use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::time::Instant;
+use banksman_core::time::{Instant, Span};
 use clap::{Args, ValueEnum};
 
 use crate::api::decision::{Answer, Answers};
@@ -11,13 +11,17 @@ use crate::api::task::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
 use crate::cli::moves::{again, transition};
 use crate::cli::output::sanitize;
-use crate::cli::symbols::Symbols;
+use crate::cli::symbols::{Symbols, local};
 use crate::cli::{Context, Exit, Failure, Result, report};
 use crate::ops::Session;
 use crate::ops::decisions::{self, AnswerRequest, AnswerResult, DecisionRef, has_way_back};
 use crate::ops::error_report::{Code, ErrorReport};
 use crate::ops::tasks;
 use crate::ops::why::has_machines;
+
+/// Who applies an answer after its grace period.
+const NO_MACHINE: &str =
+    "`banksman up` or the next `banksman pulse` applies the answer, and neither is running";
 
 /// Options of every answer.
 #[derive(Debug, Args)]
@@ -32,6 +36,9 @@ pub(super) struct HowArgs {
     /// Idempotency key: repeating the command with the same key returns the first answer
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    /// Take effect at once, without the time in which `decisions undo` takes the answer back
+    #[arg(long)]
+    now: bool,
     #[command(flatten)]
     fields: FieldArgs,
     #[command(flatten)]
@@ -84,7 +91,7 @@ pub(super) struct AnyArgs {
 
 pub(super) fn run_any(context: &Context, args: &AnyArgs) -> Result<Exit> {
     let fields = args.how.fields.fields()?;
-    let request = args.how.request(args.which, &args.action, args.text.clone(), fields);
+    let request = args.how.request(context, args.which, &args.action, args.text.clone(), fields);
     let session = context.session_as(&args.how.actor)?;
     let answered = decisions::answer(&session, &request, context.now)?;
     print_answer(context, &session, answered)
@@ -121,7 +128,7 @@ pub(super) fn run(context: &Context, word: &str, args: &AnswerArgs) -> Result<Ex
         which = decisions::offering(&session, project, word, escalated, context.now)?;
     }
     let fields = args.how.fields.fields()?;
-    let request = |which| args.how.request(which, word, text.clone(), fields.clone());
+    let request = |which| args.how.request(context, which, word, text.clone(), fields.clone());
     match &mut *which.into_iter().map(request).collect::<Vec<_>>() {
         [one] if !args.all => {
             let answered = decisions::answer(&session, one, context.now)?;
@@ -135,13 +142,16 @@ impl HowArgs {
     /// The answer to one decision.
     fn request(
         &self,
+        context: &Context,
         which: DecisionRef,
         word: &str,
         text: Option<String>,
         fields: Fields,
     ) -> AnswerRequest {
         let (word, note) = (word.to_owned(), text.or_else(|| self.note.clone()));
-        AnswerRequest { which, word, note, fields, seen: self.seen, key: self.key.clone() }
+        let (seen, key) = (self.seen, self.key.clone());
+        let grace = if self.now { Span(0) } else { context.config.grace };
+        AnswerRequest { which, word, note, fields, seen, key, grace }
     }
 }
 
@@ -221,11 +231,11 @@ pub(super) fn print_answer(
 }
 
 fn document(session: &Session, answered: AnswerResult) -> Result<Answer> {
-    let AnswerResult { decision, action, applied } = answered;
+    let AnswerResult { decision, action, applied, takes_effect: takes_effect_at } = answered;
     let view = tasks::view_of(session, applied.stored)?;
     let made = Box::new(TransitionResponse::made(&view, applied.entry.as_ref()));
     let (decision, replayed) = (decision.id.to_string(), applied.replayed);
-    Ok(Answer::Given { made, action, decision, replayed })
+    Ok(Answer::Given { made, action, decision, replayed, takes_effect_at })
 }
 
 /// A message for an answer that starts a merge: the merge is not finished when the answer is
@@ -236,6 +246,9 @@ pub(super) fn merge_message(
     now: Instant,
 ) -> Result<Option<String>> {
     let stored = &answered.applied.stored;
+    if answered.takes_effect.is_some() && !has_machines(session, now)? {
+        return Ok(Some(format!("{}: {NO_MACHINE}", answered.decision.id)));
+    }
     if stored.activity() != Some(Activity::Merge) {
         return Ok(None);
     }
@@ -250,8 +263,11 @@ pub(super) fn merge_message(
 }
 
 pub(super) fn line(symbols: Symbols, answered: &AnswerResult) -> String {
-    let AnswerResult { decision, action, applied } = answered;
-    let how = transition(symbols, applied.entry.as_ref().map(|entry| &entry.record));
+    let AnswerResult { decision, action, applied, takes_effect } = answered;
+    let how = match takes_effect {
+        Some(at) => format!("takes effect at {}", local(*at)),
+        None => transition(symbols, applied.entry.as_ref().map(|entry| &entry.record)),
+    };
     let again = again(applied.replayed);
     format!("{} {} {}  {action}: {how}{again}\n", symbols.success(true), decision.id, decision.task)
 }

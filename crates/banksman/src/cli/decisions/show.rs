@@ -21,6 +21,7 @@ use crate::cli::symbols::{
 };
 use crate::cli::{Context, Exit, Result};
 use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Diff, Offer, ReviewerVerdict};
+use crate::store::answers::PendingAnswer;
 use crate::store::runs::PastRun;
 
 /// Show everything needed to decide
@@ -62,11 +63,18 @@ fn next(question: &DecisionDetail) -> Vec<String> {
     let (id, task) = (question.item.decision.id, question.item.decision.task);
     let version = question.detail.stored.task.version;
     let answer = |offer: &Offer| format!("decisions answer {id} {} --seen {version}", offer.action);
-    if question.offers.iter().any(|offer| offer.action == AnswerName::Allow.name()) {
+    if question.item.offers.iter().any(|offer| offer.action == AnswerName::Allow.name()) {
         let look = format!("log {task}");
-        return iter::once(look).chain(question.offers.iter().map(answer)).collect();
+        return iter::once(look).chain(question.item.offers.iter().map(answer)).collect();
     }
-    question.offers.first().map(answer).into_iter().chain([format!("show {task}")]).collect()
+    question
+        .item
+        .possible()
+        .next()
+        .map(answer)
+        .into_iter()
+        .chain([format!("show {task}")])
+        .collect()
 }
 
 pub(super) fn page(
@@ -83,6 +91,9 @@ pub(super) fn page(
         decision.id,
         sanitize(&decision.asks)
     );
+    if let Some(asked) = &decision.question {
+        text.push_str(&format!("  {}\n", sanitize_lines(&excerpt(asked)).replace('\n', "\n  ")));
+    }
     text.push_str(&verdicts(symbols, &question.verdicts));
     text.push_str(&facts(symbols, question, diff, now));
     text.push_str(&runs(question, now));
@@ -95,7 +106,7 @@ pub(super) fn page(
     if let Some(plan) = section_of(body) {
         text.push_str(&format!("\n{}\n", sanitize_lines(plan)));
     }
-    text.push_str(&offers(symbols, &question.offers));
+    text.push_str(&offers(symbols, &question.item.offers));
     text
 }
 
@@ -122,6 +133,12 @@ fn facts(symbols: Symbols, question: &DecisionDetail, diff: Option<&str>, now: I
     let mut rows: Vec<(&str, String)> = Vec::new();
     let mut fact = |name, value| rows.push((name, value));
     fact("task", format!("{}  {}", task.id, task.title));
+    let parent = question.item.parent.as_ref().map(|(id, title)| format!("{id}  {title}"));
+    fact("part of", parent.unwrap_or_default());
+    if let Some(PendingAnswer { given, due }) = &decision.answer {
+        let at = local(*due);
+        fact("answered", format!("by {}: {}, takes effect at {at}", given.by, given.action));
+    }
     fact("state", format!("{}, version {}", state.name, task.version));
     let opened = question.opened.as_ref();
     let by = opened.map(|entry| format!(", by {} ({})", entry.record.actor, entry.record.trigger));
@@ -135,7 +152,7 @@ fn facts(symbols: Symbols, question: &DecisionDetail, diff: Option<&str>, now: I
         fact("deadline", format!("{}, in {left}; {then}", local(consequence.at)));
     }
     fact("snoozed", decision.snoozed_until.map(local).unwrap_or_default());
-    let mut told = BTreeSet::new();
+    let mut told: BTreeSet<&str> = decision.question.as_deref().into_iter().collect();
     for (name, value) in &texts {
         let text = value.as_str().unwrap_or_default();
         // Two fields may hold the same text; show it once.
@@ -178,10 +195,12 @@ fn offers(symbols: Symbols, offers: &[Offer]) -> String {
     let row = |offer: &Offer| {
         let messages: Vec<&str> =
             offer.missing.iter().map(|error| error.message.as_str()).collect();
-        let missing = match (messages.is_empty(), offer.needs_words()) {
-            (true, _) => String::new(),
-            (false, true) => format!("needs your text: {}", messages.join("; ")),
-            (false, false) => format!("not available now: {}", messages.join("; ")),
+        let messages = messages.join("; ");
+        let missing = match (offer.missing.is_empty(), offer.needs_words(), offer.is_possible) {
+            (true, ..) => String::new(),
+            (false, true, _) => format!("needs your text: {messages}"),
+            (false, false, true) => format!("needs `--set FIELD=VALUE`: {messages}"),
+            (false, false, false) => format!("not possible now: {messages}"),
         };
         let to = format!("{} {}", symbols.arrow(), offer.to);
         cells([&offer.action, &to, &missing])

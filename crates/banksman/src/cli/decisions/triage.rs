@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::contract::AnswerRole;
 use banksman_core::lifecycle::expr::Fields;
 use banksman_core::time::Span;
 use clap::Args;
@@ -17,12 +18,12 @@ use super::show::page;
 use crate::cli::arguments::ActorArgs;
 use crate::cli::hints::phrase;
 use crate::cli::output::{sanitize, sanitize_lines};
-use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed};
+use crate::cli::terminal::{CTRL_C, CTRL_D, Keys, Pressed, TypedLine};
 use crate::cli::{Context, Exit, Failure, Result};
 use crate::clock;
 use crate::ops::Session;
 use crate::ops::decisions::{
-    self, AnswerRequest, DecisionDetail, DecisionRef, Diff, Offer, UNDO_WINDOW,
+    self, AnswerRequest, DecisionDetail, DecisionRef, Diff, InboxItem, Offer, UNDO_WINDOW,
 };
 
 /// Answer the open decisions one by one with single keys; escalated ones come first
@@ -37,8 +38,6 @@ pub(super) struct TriageArgs {
 
 /// How long `h` snoozes a decision.
 const SNOOZE: Span = Span(14_400_000);
-/// How many offers get a digit key.
-const DIGITS: usize = 9;
 /// How much of a diff is shown.
 const DIFF_LINES: usize = 400;
 
@@ -80,8 +79,9 @@ impl Triage<'_> {
     /// Goes through the open decisions and returns how many are left.
     fn answer_all(&mut self) -> Result<usize> {
         let now = self.session.now(clock::now())?;
-        let mut items = decisions::inbox(self.session, self.context.project_flag.as_deref())?;
-        items.retain(|item| !item.is_snoozed(now));
+        let project = self.context.project_flag.as_deref();
+        let mut items = decisions::inbox(self.session, project, clock::now())?;
+        items.retain(|item| !item.is_snoozed(now) && item.decision.answer.is_none());
         items.sort_by_key(|item| !item.escalated);
         let all = items.len();
         if all == 0 {
@@ -113,7 +113,7 @@ impl Triage<'_> {
                 let text = page(self.context.out.symbols, &question, diff.as_deref(), now);
                 say(self.context, text.trim_end())?;
             }
-            say(self.context, &keys_of(&question.offers))?;
+            say(self.context, &keys_of(&question.item))?;
             match self.act(&question)? {
                 Next::Decision => return Ok(true),
                 Next::Quit => return Ok(false),
@@ -137,6 +137,11 @@ impl Triage<'_> {
                 Pressed::Closed => return Ok(Next::Quit),
             }
         };
+        // Somebody who types or pastes a text means no key with its first letter.
+        if self.keys.drop_typed()? {
+            say(self.context, "that was more than one key; press t to answer with a text")?;
+            return Ok(Next::Keys);
+        }
         match key {
             b'q' | CTRL_C | CTRL_D => Ok(Next::Quit),
             b's' | b' ' | b'\n' => Ok(Next::Decision),
@@ -149,25 +154,43 @@ impl Triage<'_> {
                 let text = snoozed.map(|_| format!("{id} is snoozed for {SNOOZE}"));
                 self.report(text, Next::Decision)
             }
-            b'1'..=b'9' => match question.offers.get(usize::from(key - b'1')) {
-                Some(offer) => self.answer(question, offer),
+            b't' => match question.item.possible().find(|offer| takes_text(offer)) {
+                Some(offer) => self.answer(question, offer, Words::Demanded),
                 None => Ok(Next::Keys),
             },
-            _ => Ok(Next::Keys),
+            _ => match question.item.possible().find(|offer| has_key(offer, char::from(key))) {
+                Some(offer) => self.answer(question, offer, Words::of(offer)),
+                None => Ok(Next::Keys),
+            },
         }
     }
 
-    fn answer(&mut self, question: &DecisionDetail, offer: &Offer) -> Result<Next> {
+    fn answer(&mut self, question: &DecisionDetail, offer: &Offer, words: Words) -> Result<Next> {
         let id = question.item.decision.id;
+        let asks = offer.missing.iter().map(|error| error.message.as_str()).collect::<Vec<_>>();
+        if !offer.missing.is_empty() && !offer.needs_words() {
+            let (action, asks) = (&offer.action, sanitize(&asks.join("; ")));
+            let hint = format!("banksman decisions answer {id} {action} --set FIELD=VALUE");
+            say(self.context, &format!("{action}: {asks}\n{hint}"))?;
+            return Ok(Next::Keys);
+        }
+        let prompt = match words {
+            Words::Impossible => None,
+            Words::Possible => Some("with a note (Enter for none)".to_owned()),
+            Words::Demanded if asks.is_empty() => Some("your answer".to_owned()),
+            Words::Demanded => Some(format!("{}?", asks.join("; "))),
+        };
         let mut note = None;
-        if offer.needs_words() {
-            let asks = offer.missing.first().map_or("", |error| error.message.as_str());
-            self.context.out.text(&sanitize(&format!("{}: {asks}? ", offer.action)))?;
-            note = self.keys.line()?;
-            if note.is_none() {
-                say(self.context, "no text given, so nothing was changed")?;
-                return Ok(Next::Keys);
-            }
+        if let Some(prompt) = prompt {
+            self.context.out.text(&sanitize(&format!("{}: {prompt} ", offer.action)))?;
+            note = match (self.keys.line()?, words) {
+                (TypedLine::Text(text), _) => Some(text),
+                (TypedLine::Empty, Words::Possible) => None,
+                (TypedLine::Empty | TypedLine::Closed, _) => {
+                    say(self.context, "no text given, so nothing was changed")?;
+                    return Ok(Next::Keys);
+                }
+            };
         }
         let answer = AnswerRequest {
             which: DecisionRef::Decision(id),
@@ -176,6 +199,7 @@ impl Triage<'_> {
             fields: Fields::new(),
             seen: Some(question.detail.stored.task.version),
             key: None,
+            grace: self.context.config.grace,
         };
         let answered = decisions::answer(self.session, &answer, clock::now());
         let mut merge_message = None;
@@ -241,11 +265,44 @@ fn first_lines(diff: &str) -> String {
     lines.join("\n") + &more
 }
 
-fn keys_of(offers: &[Offer]) -> String {
-    let number = |(number, offer): (usize, &Offer)| format!("{} {}", number + 1, offer.action);
-    let actions = offers.iter().take(DIGITS).enumerate().map(number);
+/// Whether an answer takes a person's words.
+#[derive(Clone, Copy)]
+enum Words {
+    Impossible,
+    Possible,
+    Demanded,
+}
+
+impl Words {
+    fn of(offer: &Offer) -> Self {
+        match (offer.needs_words(), &offer.words) {
+            (true, _) => Self::Demanded,
+            (false, Some(_)) => Self::Possible,
+            (false, None) => Self::Impossible,
+        }
+    }
+}
+
+/// Whether a text is an answer by itself: the work goes on with it.
+fn takes_text(offer: &Offer) -> bool {
+    let is_answerable = offer.missing.is_empty() || offer.needs_words();
+    offer.role == AnswerRole::GoOn && offer.words.is_some() && is_answerable
+}
+
+/// The first offer of each role also has the role's digit.
+fn has_key(offer: &Offer, key: char) -> bool {
+    offer.key == Some(key) || offer.is_first && offer.role.digit() == key
+}
+
+fn keys_of(item: &InboxItem) -> String {
+    let keys = |offer: &Offer| {
+        let digit = if offer.is_first { format!("{}/", offer.role.digit()) } else { String::new() };
+        Some(format!("{digit}{} {}", offer.key?, offer.action))
+    };
+    let text = item.possible().any(takes_text).then(|| "t text".to_owned());
     let others = ["d diff", "h later", "s skip", "u undo", "r again", "q quit"];
-    actions.chain(others.map(str::to_owned)).collect::<Vec<_>>().join("  ")
+    let keys = item.possible().filter_map(keys).chain(text);
+    keys.chain(others.map(str::to_owned)).collect::<Vec<_>>().join("  ")
 }
 
 fn say(context: &Context, text: &str) -> Result<()> {

@@ -31,7 +31,13 @@ pub(in crate::cli) struct AllowArgs {
 
 pub(super) fn run(context: &Context, args: &AllowArgs) -> Result<Exit> {
     let session = context.session_as(&args.actor)?;
-    let allowed = policy::allow(&session, args.which, args.note.as_deref(), context.now)?;
+    let allowed = policy::allow(
+        &session,
+        args.which,
+        args.note.as_deref(),
+        context.config.grace,
+        context.now,
+    )?;
     let answered = allowed.answered.as_ref().map(|answered| answered.action.as_str());
     context.out.answer(
         || Granted::new(allowed.decision.to_string(), &allowed.actions, answered),

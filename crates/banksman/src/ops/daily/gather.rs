@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use banksman_core::daily::{
     Alert, Choice, Completed, NotePage, PendingDecision, PendingDetails, Severity, age,
 };
-use banksman_core::ids::DecisionId;
+use banksman_core::ids::{DecisionId, TaskId};
 use banksman_core::lifecycle::StateKind;
-use banksman_core::lifecycle::contract::{AnswerName, Field};
+use banksman_core::lifecycle::contract::{AnswerName, Field, Purpose, Trigger};
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::limits;
-use banksman_core::machine::Actor;
+use banksman_core::machine::{self, Actor, Event, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 
 use super::LocalDay;
@@ -43,12 +44,12 @@ pub(super) fn page(
     now: Instant,
 ) -> Result<NotePage, OpsError> {
     let mut page = NotePage::default();
-    for item in decisions::open_items(store, None)? {
+    for item in decisions::open_items(store, None, owner, now)? {
         let decision = &item.decision;
         let is_edited = edited.contains(&decision.id);
         let is_put_off = decision.snoozed_until.is_some_and(|until| until > now);
         if is_edited || !is_put_off && page.pending.len() < limits::DAILY_ENTRIES {
-            page.pending.push(pending(store, owner, &item, now)?);
+            page.pending.push(pending(store, day, &item, now)?);
         } else if !is_put_off {
             page.left_out += 1;
         }
@@ -58,8 +59,14 @@ pub(super) fn page(
     for stored in done.iter().filter(|stored| is_of_interest(stored)) {
         page.completed.push(completed(store, stored, day)?);
     }
-    page.alerts = alerts(store, &failed, done.len(), now)?;
+    let done = done.iter().filter(|stored| is_work(stored)).count();
+    page.alerts = alerts(store, &failed, done, now)?;
     Ok(page)
+}
+
+/// Reviews and questions about budgets are no work of their own that could fail.
+fn is_work(stored: &Stored) -> bool {
+    !matches!(stored.lifecycle.purpose, Purpose::Review | Purpose::Budget)
 }
 
 /// Subtasks are shown with their parent, except those that have a pull request of their own.
@@ -69,15 +76,14 @@ fn is_of_interest(stored: &Stored) -> bool {
 
 fn pending(
     store: &Store,
-    owner: &Actor,
+    day: &LocalDay,
     item: &InboxItem,
     now: Instant,
 ) -> Result<PendingDecision, OpsError> {
-    let InboxItem { decision, stored, escalated, consequence } = item;
-    let offers = decisions::offers(item, owner, now);
+    let InboxItem { decision, stored, escalated, consequence, .. } = item;
     let choice =
         |offer: &Offer| Choice { action: offer.action.clone(), needs_note: offer.needs_words() };
-    let is_merge = offers.iter().any(|offer| offer.action == AnswerName::Merge.name());
+    let is_merge = item.offers.iter().any(|offer| offer.action == AnswerName::Merge.name());
     // A failed merge is not as ready as the others.
     let about = if is_merge && text(stored, Field::Problem).is_none() {
         let or_unknown = |field| text(stored, field).unwrap_or(UNKNOWN).to_owned();
@@ -95,13 +101,18 @@ fn pending(
         id: decision.id,
         version: stored.task.version,
         task: decision.task,
-        summary: decision.title.clone(),
+        summary: item.title(),
         asks: decision.asks.clone(),
+        question: decision.question.clone(),
+        answered: decision.answer.as_ref().map(|answer| {
+            let (given, at) = (&answer.given, day.time_of(answer.due));
+            format!("Answered by {}: {}, takes effect at {at}.", given.by, given.action)
+        }),
         age: now.since(decision.opened_at),
         lapse: consequence
             .as_ref()
             .map(|consequence| (consequence.at.since(now), consequence.to.clone())),
-        offers: offers.iter().map(choice).collect(),
+        offers: item.possible().map(choice).collect(),
         about,
     })
 }
@@ -173,13 +184,22 @@ fn alerts(
     for stored in failed.iter().filter(|stored| is_of_interest(stored)) {
         alerts.push(about("Task failed", Severity::Error, stored));
     }
-    let ended = failed.len() + done;
-    if ended >= HANDFUL && failed.len() * 100 > ended * FAILURE_RATE {
-        let detail = format!("{} of {ended} tasks that ended", failed.len());
+    let failures = failed.iter().filter(|stored| is_work(stored)).count();
+    let ended = failures + done;
+    if ended >= HANDFUL && failures * 100 > ended * FAILURE_RATE {
+        let detail = format!("{failures} of {ended} tasks that ended");
         let (condition, severity) = ("Failure rate > 20%", Severity::Error);
         alerts.push(Alert { condition, severity, task: None, detail });
     }
-    let unserved = store.stuck_without_worker(bound())?;
+    // A task may also be blocked by a dispute or by another task.
+    let mut unserved: BTreeSet<TaskId> =
+        store.queued_without_worker(bound())?.into_iter().collect();
+    for id in store.stuck_without_worker(bound())? {
+        let stored = store.readable_task(id)?;
+        if stored.is_some_and(|stored| waits_for_worker(&stored, now)) {
+            unserved.insert(id);
+        }
+    }
     for id in &unserved {
         let Some(stored) = store.readable_task(*id)? else { continue };
         alerts.push(about("No workers available", Severity::Warning, &stored));
@@ -195,6 +215,19 @@ fn alerts(
     alerts.sort_by_key(|alert| alert.severity);
     alerts.truncate(limits::DAILY_LINES);
     Ok(alerts)
+}
+
+/// Whether the arrival of a worker would let the task go on.
+fn waits_for_worker(stored: &Stored, now: Instant) -> bool {
+    let event = Event::Asked(TransitionRequest {
+        actor: Actor::system(),
+        to: None,
+        trigger: Some(Trigger::WorkerAvailable.name().to_owned()),
+        fields: Fields::new(),
+        epoch: None,
+        version: None,
+    });
+    machine::step(&stored.lifecycle, &stored.task, &event, now).is_ok()
 }
 
 fn bound() -> i64 {

@@ -4,19 +4,20 @@
 use std::collections::BTreeMap;
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{AnswerName, Note};
 use banksman_core::lifecycle::expr::{Fields, Value};
-use banksman_core::machine::{Actor, Event, RejectReason, Rejected, TransitionRequest};
-use banksman_core::time::Instant;
+use banksman_core::lifecycle::{Lifecycle, RankedOffer};
+use banksman_core::machine::{self, Actor, Event, RejectReason, Rejected, TransitionRequest};
+use banksman_core::time::{Instant, Span};
 
 use super::refused::{may_answer, record_refusal};
 use super::{DecisionError, DecisionRef, InboxItem, Offer, find, inbox, offer};
 use crate::ops::tasks::{coerced, key};
 use crate::ops::{OpsError, Session};
+use crate::store::answers::{GivenAnswer, PendingAnswer, permission_key};
 use crate::store::notices::NewNotice;
 use crate::store::query::Decision;
-use crate::store::{Applied, HistoryEntry, Store, StoreError, Stored};
+use crate::store::{Applied, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// Other words for an action, for decisions that do not offer the person's own word.
 const SYNONYMS: [(AnswerName, &[&str]); 3] = [
@@ -37,6 +38,8 @@ pub struct AnswerRequest {
     /// The version of the task that the person saw; by default, the one that opened the decision.
     pub seen: Option<i64>,
     pub key: Option<String>,
+    /// How long it can be taken back before it takes effect.
+    pub grace: Span,
 }
 
 /// The result of an answer.
@@ -45,6 +48,8 @@ pub struct AnswerResult {
     pub decision: Decision,
     pub action: String,
     pub applied: Applied,
+    /// None if it is in effect.
+    pub takes_effect: Option<Instant>,
 }
 
 /// Gives an answer, or refuses it and changes nothing. A refusal because of the caller, or of the
@@ -85,6 +90,9 @@ fn give(
     tell: Option<&TellAnswer<'_>>,
     now: Instant,
 ) -> Result<AnswerResult, OpsError> {
+    if let Some(pending) = &decision.answer {
+        return answered_before(store, given, (&decision, pending), actor);
+    }
     // A settled decision has no offers.
     let (action, trigger) = match offered(&decision, &given.word) {
         Ok(meant) => meant,
@@ -98,7 +106,9 @@ fn give(
     // The permission is recorded before the work continues with it.
     let is_current =
         |stored: &Stored| Ok::<_, OpsError>(pin(store, stored, seen)? == stored.task.version);
-    if action == AnswerName::Allow.name() && decision.settled.is_none() && is_current(&stored)? {
+    let waits = given.grace > Span(0) && decision.settled.is_none();
+    let allows = action == AnswerName::Allow.name() && decision.settled.is_none();
+    if allows && !waits && is_current(&stored)? {
         record_permission(store, &decision, actor, now)?;
         stored = store.task(decision.task)?;
     }
@@ -106,14 +116,15 @@ fn give(
     let mut version = decision.seq;
     // An answer to a settled decision is applied all the same: the same key gets its first result
     // again, and all others are refused, because the version that opened the decision is gone.
-    let offer = (decision.settled.is_none()).then(|| offer(&stored, actor, action, trigger, now));
+    let offer = (decision.settled.is_none()).then(|| {
+        let ranked = RankedOffer::of(&stored.lifecycle, stored.task.state, action, trigger);
+        offer(&stored, actor, ranked, now)
+    });
     if let Some(offer) = &offer {
         version = pin(store, &stored, seen)?;
         fields.extend(said(&stored.lifecycle, offer, given.note.as_deref())?);
     }
-    let (id, by) = (decision.id.0, actor.to_string());
-    let asked = ("answer", id, trigger, &given.note, &given.fields, given.seen, by);
-    let key = key(given.key.as_deref(), &asked)?;
+    let key = key_of(given, &decision, trigger, actor)?;
     let ask = TransitionRequest {
         actor: actor.clone(),
         to: None,
@@ -122,14 +133,88 @@ fn give(
         epoch: None,
         version: Some(version),
     };
+    if waits {
+        let event = Event::Asked(ask.clone());
+        let tried = machine::step(&stored.lifecycle, &stored.task, &event, now);
+        if let Err(rejected) = tried {
+            return Err(refusal(store, &decision, seen, offer.as_ref(), rejected)?);
+        }
+        let answer = GivenAnswer {
+            by: actor.to_string(),
+            action: action.to_owned(),
+            trigger: trigger.to_owned(),
+            note: given.note.clone(),
+            fields: ask.fields,
+            version,
+            given_at: now.0,
+            key: key.map(|key| (key.text, key.request)),
+        };
+        return wait(store, decision, answer, given.grace, now);
+    }
     let (action, notice) = (action.to_owned(), tell.map(|tell| tell(action)));
     match store.apply_telling(decision.task, Event::Asked(ask), key, now, move |_| notice.clone()) {
-        Ok(applied) => Ok(AnswerResult { action, applied, decision }),
+        Ok(applied) => Ok(AnswerResult { action, applied, decision, takes_effect: None }),
         Err(StoreError::Rejected(rejected)) => {
             Err(refusal(store, &decision, seen, offer.as_ref(), rejected)?)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Records the answer until its grace period is over. The deadline does not overtake it.
+fn wait(
+    store: &Store,
+    decision: Decision,
+    given: GivenAnswer,
+    grace: Span,
+    now: Instant,
+) -> Result<AnswerResult, OpsError> {
+    let before_deadline = decision.deadline.map(|deadline| Instant(deadline.0 - 1).max(now));
+    let due = now.plus(grace).min(before_deadline.unwrap_or(Instant(i64::MAX)));
+    let action = given.action.clone();
+    match store.give_answer(&decision, PendingAnswer { given, due }, now)? {
+        Some(applied) => Ok(AnswerResult { action, applied, decision, takes_effect: Some(due) }),
+        None => match store.decision(decision.id)?.and_then(|decision| decision.answer) {
+            Some(first) => Err(already(&decision, &first).into()),
+            None => Err(stale(store, &decision, decision.seq)?.into()),
+        },
+    }
+}
+
+/// The same request again has the same answer; any other one is refused.
+fn answered_before(
+    store: &Store,
+    given: &AnswerRequest,
+    (decision, pending): (&Decision, &PendingAnswer),
+    actor: &Actor,
+) -> Result<AnswerResult, OpsError> {
+    let key = key_of(given, decision, &pending.given.trigger, actor)?;
+    if !pending.given.has_key(key.as_ref()) {
+        return Err(already(decision, pending).into());
+    }
+    let stored = store.task(decision.task)?;
+    Ok(AnswerResult {
+        action: pending.given.action.clone(),
+        applied: Applied { stored, entry: None, replayed: true },
+        decision: decision.clone(),
+        takes_effect: Some(pending.due),
+    })
+}
+
+fn already(decision: &Decision, PendingAnswer { given, due }: &PendingAnswer) -> DecisionError {
+    let (by, action) = (given.by.clone(), given.action.clone());
+    DecisionError::Answered { id: decision.id, by, action, due: *due }
+}
+
+fn key_of(
+    given: &AnswerRequest,
+    decision: &Decision,
+    trigger: &str,
+    actor: &Actor,
+) -> Result<Option<IdempotencyKey>, OpsError> {
+    let by = actor.to_string();
+    let asked = ("answer", decision.id.0, trigger, &given.note, &given.fields, given.seen, by);
+    key(given.key.as_deref(), &asked)
 }
 
 fn offered<'d>(decision: &'d Decision, word: &str) -> Result<(&'d str, &'d str), DecisionError> {
@@ -159,8 +244,7 @@ pub(in crate::ops) fn record_permission(
     actor: &Actor,
     now: Instant,
 ) -> Result<(), StoreError> {
-    let key = format!("{}-{}", Note::Allow, decision.id);
-    store.note(decision.task, actor, Note::Allow, &key, now).map(drop)
+    store.note(decision.task, actor, Note::Allow, &permission_key(decision.id), now).map(drop)
 }
 
 /// Actions with the same meaning as a word.
@@ -179,7 +263,7 @@ fn pin(store: &Store, stored: &Stored, seen: i64) -> Result<i64, OpsError> {
 }
 
 pub(super) fn changes_something(entry: &HistoryEntry) -> bool {
-    entry.record.from.as_deref() != Some(&entry.record.to) || !entry.record.fields.is_empty()
+    entry.record.changes_task()
 }
 
 /// The words in their field.
@@ -274,12 +358,13 @@ pub fn offering(
 ) -> Result<Vec<DecisionRef>, OpsError> {
     let now = session.now(now)?;
     let offers = |item: &InboxItem| {
-        let mut actions = item.decision.offers.iter().map(|(action, _)| action.as_str());
+        let mut actions = item.possible().map(|offer| offer.action.as_str());
         actions.any(|action| action == word || synonyms(word).contains(&action))
     };
     let is_wanted = |item: &InboxItem| escalated.is_none_or(|wanted| item.escalated == wanted);
-    let mut items = inbox(session, project)?;
-    items.retain(|item| !item.is_snoozed(now) && offers(item) && is_wanted(item));
+    let mut items = inbox(session, project, now)?;
+    let is_open = |item: &InboxItem| !item.is_snoozed(now) && item.decision.answer.is_none();
+    items.retain(|item| is_open(item) && offers(item) && is_wanted(item));
     Ok(items.iter().map(|item| DecisionRef::Decision(item.decision.id)).collect())
 }
 

@@ -1,8 +1,9 @@
-//! Takes an answer back, shortly after it was given and only by a transition of the lifecycle.
+//! Takes an answer back: before it takes effect, whatever it was; shortly afterwards only by a
+//! transition of the lifecycle.
 //!
-//! An answer takes effect at once, so a run may have started since; the move back ends it as any
-//! other move would. Without a transition back, nothing changes and the caller is told; history is
-//! never rewritten.
+//! Until an answer takes effect, it is simply removed. Afterwards a run may have started; the move
+//! back ends it as any other move would. Without a transition back, nothing changes and the caller
+//! is told; history is never rewritten.
 
 use banksman_core::ids::DecisionId;
 use banksman_core::lifecycle::RoleId;
@@ -10,13 +11,14 @@ use banksman_core::lifecycle::expr::{Fields, Value};
 use banksman_core::machine::{self, Actor, Event, TransitionRequest};
 use banksman_core::time::{Instant, Span};
 
-use super::answer::{changes_something, since};
+use super::answer::{changes_something, since, stale};
 use super::refused::may_answer;
 use super::words::may_give;
 use super::{AnswerResult, DecisionError, DecisionRef, find};
 use crate::ops::tasks::each_record_of;
 use crate::ops::{OpsError, Session, request_text};
-use crate::store::query::{Decision, DecisionEnd};
+use crate::store::answers::PendingAnswer;
+use crate::store::query::{Decision, DecisionEnd, PAGE};
 use crate::store::{HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// How long an answer can be taken back.
@@ -33,12 +35,20 @@ pub fn undo(
     let (actor, now) = (&session.actor(), store.now(now)?);
     let decision = match which {
         Some(which) => find(store, which)?,
-        None => {
-            let not_before = Instant(now.0.saturating_sub(window.0));
-            let nothing = || DecisionError::NothingToUndo { by: actor.clone(), window };
-            store.last_answer(actor, not_before)?.ok_or_else(nothing)?
-        }
+        None => last_answered(store, actor, window, now)?,
     };
+    if let Some(PendingAnswer { given, .. }) = &decision.answer {
+        if given.by != actor.to_string() {
+            return Err(DecisionError::NotYours { id: decision.id, by: given.by.clone() }.into());
+        }
+        // It may have taken effect meanwhile.
+        let stale = || stale(store, &decision, decision.seq);
+        let Some(applied) = store.take_answer_back(&decision, now)? else {
+            return Err(stale()?.into());
+        };
+        let action = "undo".to_owned();
+        return Ok(AnswerResult { action, applied, decision, takes_effect: None });
+    }
     let settled = mine(&decision, actor, window, now)?;
     let stored = store.task(decision.task)?;
     let later = store.history(decision.task, settled.seq)?;
@@ -63,11 +73,34 @@ pub fn undo(
         return Err(DecisionError::NoWayBack { task: decision.task, from, to, why }.into());
     }
     let applied = store.apply(decision.task, Event::Asked(ask), Some(mark(decision.id)), now)?;
-    Ok(AnswerResult { action: "undo".to_owned(), applied, decision })
+    Ok(AnswerResult { action: "undo".to_owned(), applied, decision, takes_effect: None })
+}
+
+/// The actor's last answer: one that is not in effect yet, else the newest one that is.
+fn last_answered(
+    store: &Store,
+    actor: &Actor,
+    window: Span,
+    now: Instant,
+) -> Result<Decision, OpsError> {
+    let is_own = |pending: &PendingAnswer| pending.given.by == actor.to_string();
+    let pending = store.pending_answers(PAGE)?.into_iter();
+    let pending = pending.filter(|asked| asked.settled.is_none());
+    let pending = pending.filter(|asked| asked.answer.as_ref().is_some_and(is_own));
+    let given_at = |asked: &Decision| asked.answer.as_ref().map(|answer| answer.given.given_at);
+    if let Some(last) = pending.max_by_key(given_at) {
+        return Ok(last);
+    }
+    let not_before = Instant(now.0.saturating_sub(window.0));
+    let nothing = || DecisionError::NothingToUndo { by: actor.clone(), window };
+    Ok(store.last_answer(actor, not_before)?.ok_or_else(nothing)?)
 }
 
 /// Whether people have a transition back from an answer. Its fields may still be missing.
 pub fn has_way_back(answered: &AnswerResult) -> bool {
+    if answered.takes_effect.is_some() {
+        return true;
+    }
     let from = answered.applied.entry.as_ref().and_then(|entry| entry.record.from.as_deref());
     from.is_some_and(|from| leads_to(&answered.applied.stored, from))
 }

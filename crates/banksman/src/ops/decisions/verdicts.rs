@@ -88,6 +88,16 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
     };
     let words = said.as_str().map_or(words, str::to_owned);
     let warning = first(&[WARNING]);
+    // Each concern is shown, because the rationale may only sum them up.
+    let concerns = texts_of(said, Field::Concerns.name()).filter(|_| !is_yes);
+    let words = concerns.collect::<Vec<_>>().into_iter().chain([words]);
+    let mut told: Vec<String> = Vec::new();
+    for text in words.filter(|text| !text.is_empty()) {
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    let words = told.join("; ");
     ReviewerVerdict {
         who: if who_said.is_empty() { who.to_owned() } else { who_said },
         verdict,
@@ -99,7 +109,12 @@ fn verdict(said: &Value, who: &str) -> ReviewerVerdict {
 
 /// A reviewer's answer has no limit of its own, so there is one here.
 fn suggestions(said: &Value) -> Vec<String> {
-    let texts = said.get(SUGGESTIONS).and_then(Value::as_array).into_iter().flatten();
+    texts_of(said, SUGGESTIONS).collect()
+}
+
+/// The texts of a list, each on one line.
+fn texts_of(said: &Value, key: &str) -> impl Iterator<Item = String> {
+    let texts = said.get(key).and_then(Value::as_array).into_iter().flatten();
     let lines = texts.filter_map(Value::as_str).map(|text| line(text, limits::OPINION_ITEM_BYTES));
-    lines.filter(|line| !line.is_empty()).take(limits::OPINION_ITEMS).collect()
+    lines.filter(|line| !line.is_empty()).take(limits::OPINION_ITEMS)
 }

@@ -49,3 +49,10 @@ fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
     lifecycle.fields.get(field).is_some_and(|field| field.may_be_given_by(role))
 }
+
+/// Whether the person can be asked for a field with a move.
+pub(super) fn may_be_asked(stored: &Stored, actor: &Actor, field: &str) -> bool {
+    let is_fact = Field::named(field).is_some_and(Field::is_fact);
+    let role = stored.lifecycle.find_role(&actor.role);
+    !is_fact && role.is_some_and(|role| may_give(&stored.lifecycle, field, role))
+}

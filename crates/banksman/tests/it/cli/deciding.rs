@@ -41,8 +41,8 @@ fn the_inbox_marks_what_was_escalated() {
     exit 0
     -- stdout
     ID TASK SINCE LEFT THEN ACTIONS QUESTION
-    ! d1 t1 N s 7 d → failed approve changes back backburner cancel Split the login: Shall this plan be carried out?
-    !! d2 t2 N s 7 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
+    ! d1 t1 N s 7 d → failed approve changes back cancel backburner Split the login: Shall this plan be carried out?
+    !! d2 t2 N s 7 d → failed approve changes back cancel backburner Refactor the database: Shall this plan be carried out?
     -- stderr
     next: banksman decisions show d1 · banksman decisions triage
     ");
@@ -50,7 +50,7 @@ fn the_inbox_marks_what_was_escalated() {
     exit 0
     -- stdout
     ID TASK SINCE LEFT THEN ACTIONS QUESTION
-    !! d2 t2 N s 7 d → failed approve changes back backburner cancel Refactor the database: Shall this plan be carried out?
+    !! d2 t2 N s 7 d → failed approve changes back cancel backburner Refactor the database: Shall this plan be carried out?
     -- stderr
     next: banksman decisions show d2 · banksman decisions triage
     ");
@@ -87,8 +87,8 @@ fn a_page_has_all_that_is_needed_and_dissent_comes_first() {
     approve → in_progress
     changes → decomposing needs your text: Say what has to change
     back → pending
-    backburner → dormant
     cancel → cancelled needs your text: Say why it is cancelled
+    backburner → dormant
     -- stderr
     next: banksman decisions answer d1 approve --seen 5 · banksman show t1
     ");

@@ -93,7 +93,7 @@ fn show_says_everything() {
     worker_id  ada
     added      0000-00-00 00:00:00
     changed    0000-00-00 00:00:00, version 2
-    allowed    blocked
+    allowed    blocked, cancelled
     -- stderr
     next: banksman why t1 · banksman history t1 · banksman move t1 STATE
     ");

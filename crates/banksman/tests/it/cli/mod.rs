@@ -17,6 +17,7 @@ mod masks;
 mod moving;
 mod output;
 mod pages;
+mod questions;
 mod reference;
 mod sandbox;
 mod settings;

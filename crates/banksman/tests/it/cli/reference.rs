@@ -153,8 +153,8 @@ fn the_contract_of_lifecycles() {
     page.push_str(&section("Settings", "type", SettingName::RULES, |item| {
         item.detail().name.to_owned()
     }));
-    page.push_str(&section("Answers", "effect", AnswerName::RULES, |item| {
-        item.detail().to_string()
+    page.push_str(&section("Answers", "role, effect", AnswerName::RULES, |item| {
+        format!("{}, {}", item.detail().role, item.detail().effect)
     }));
     check("contract.md", &page);
 }

@@ -77,6 +77,8 @@ impl Sandbox {
             .env("HOME", &home)
             .env("USER", "kim")
             .env("BANKSMAN_NODE", "harness")
+            // Answers take effect at once, except where a test is about their grace period.
+            .env("BANKSMAN_DECISIONS_GRACE", "0s")
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC");
         command.env("XDG_CONFIG_HOME", home.join("config")).env("XDG_DATA_HOME", home.join("data"));

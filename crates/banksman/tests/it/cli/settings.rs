@@ -40,6 +40,7 @@ fn each_setting_says_where_it_comes_from() {
     flag --color color never
     [SANDBOX]/kim/config/banksman/config.toml:3 sqlite.busy_timeout 5s
     [SANDBOX]/system/banksman/config.toml:1 postgres.connections 3
+    env BANKSMAN_DECISIONS_GRACE decisions.grace 0s
     [SANDBOX]/kim/config/banksman/config.toml:5 lifecycles.mission.lead_may_approve true
     ");
     assert_snapshot!(sandbox.run(&["config", "path"]), @"

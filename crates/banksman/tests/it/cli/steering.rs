@@ -195,7 +195,10 @@ fn a_blocked_task_is_unblocked() {
     let id = harness.task("Ask kim", &[ASKS, DONE]);
     harness.first_run(&id);
     let why = steady(&harness.run(&["why", &id]));
-    assert!(why.contains("decision human What should the agent do? (unblock, cancel)"), "{why}");
+    assert!(
+        why.contains("decision 0000-00-00 00:00:00 human which colour? (unblock, cancel)"),
+        "{why}"
+    );
     assert_snapshot!(harness.run(&["retry", &id]), @"
     exit 1
     -- stderr

@@ -38,7 +38,7 @@ mod needs_tmux {
         // What was escalated comes first, with what speaks against it.
         tmux.sees("desk", "1 of 3");
         tmux.sees("desk", "the scope is unclear");
-        tmux.sees("desk", "1 approve  2 changes");
+        tmux.sees("desk", "1/a approve  2/c changes");
         press(&["d"]);
         tmux.sees("desk", "there are no commits");
         press(&["2"]);
@@ -56,10 +56,18 @@ mod needs_tmux {
         tmux.sees("desk", "2 of 3");
         harness.ok(&["decisions", "backburner", "d1", "--as", "human:robin"]);
         press(&["1"]);
+        tmux.sees("desk", "approve: with a note (Enter for none)");
+        press(&["Enter"]);
         tmux.sees("desk", "dormant by human:robin");
         assert_eq!(state("t1"), "dormant");
         tmux.sees("desk", "3 of 3");
-        press(&["1"]);
+        // A text that is typed where a key is expected is no answer.
+        press(&["-l", "xyz"]);
+        tmux.sees("desk", "that was more than one key");
+        press(&["t"]);
+        tmux.sees("desk", "approve: your answer");
+        press(&["-l", "fine"]);
+        press(&["Enter"]);
         tmux.sees("desk", "2 answered, 1 left");
         assert_eq!(state("t2"), "in_progress");
         tmux.sees("desk", "it is over");
@@ -85,10 +93,15 @@ mod needs_tmux {
         tmux.sees("desk", "1 run, 1234 tokens, $0.05");
         tmux.run(&["send-keys", "-t", "harness:=desk", "d"]);
         tmux.sees("desk", "+brick");
-        tmux.run(&["send-keys", "-t", "harness:=desk", "1"]);
+        tmux.run(&["send-keys", "-t", "harness:=desk", "t"]);
+        tmux.sees("desk", "unblock: your answer");
+        tmux.run(&["send-keys", "-t", "harness:=desk", "-l", "the green one"]);
+        tmux.run(&["send-keys", "-t", "harness:=desk", "Enter"]);
         tmux.sees("desk", "unblock: blocked");
         tmux.sees("desk", "1 answered, 0 left");
-        assert_eq!(harness.json(&["show", &id])["state"], "queued");
+        let task = harness.json(&["show", &id]);
+        let said = &task["fields"]["feedback"];
+        assert_eq!([&task["state"], said], ["queued", "the green one"]);
     }
 
     #[test]

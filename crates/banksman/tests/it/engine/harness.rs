@@ -141,7 +141,8 @@ impl Harness {
         command.env("HOME", &home).env("USER", "kim");
         command.env("XDG_CONFIG_HOME", home.join("config")).env("XDG_CONFIG_DIRS", &home);
         command.env("BANKSMAN_NODE", node).env("BANKSMAN_HOME", self.home(node));
-        command.env("BANKSMAN_STORE", &self.store);
+        // Answers take effect at once, except where a test is about their grace period.
+        command.env("BANKSMAN_STORE", &self.store).env("BANKSMAN_DECISIONS_GRACE", "0s");
         command
     }
 

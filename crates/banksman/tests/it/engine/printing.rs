@@ -8,7 +8,7 @@ use super::driver::Driver;
 use super::harness::Harness;
 use super::processes::wait_until;
 
-const SAID: &str = "t1 is blocked: first (banksman decisions show d1)";
+const SAID: &str = "t1 is blocked: first: which one? (banksman decisions show d1)";
 
 /// A task waits for a person, and nobody has printed that yet.
 fn with_a_question() -> Harness {
@@ -50,7 +50,7 @@ fn a_notice_that_was_taken_by_a_process_that_died_is_printed() {
         driver.store.take_notices(Channel::Terminal, banksman_core::time::Instant(long_ago));
     assert_eq!(taken.expect("notices").len(), 1);
     let pulse = harness.pulse();
-    assert_eq!(pulse["notices"][0]["text"], "t1 is blocked: first", "{pulse}");
+    assert_eq!(pulse["notices"][0]["text"], "t1 is blocked: first: which one?", "{pulse}");
     assert_eq!(pulse["notices"][0]["kind"], "decision");
     assert_eq!(pulse["notices"][0]["decision"], "d1");
     let again = harness.pulse();

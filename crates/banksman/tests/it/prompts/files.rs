@@ -39,6 +39,7 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     delivery             built-in                             delivery   the assignee of a task, when it does the work
     role                 built-in                                        an agent in any other role
     again                built-in                                        an agent that continues its session after a failure
+    answered             built-in                                        an agent that continues its session after a person's answer
     nudge                built-in                                        an agent that has stalled
     step                 .banksman/prompts/step.md                       invalid, see `banksman prompts lint`
     join                 built-in                                        the agent of a step or workflow whose branches conflict, after its prompt
@@ -82,7 +83,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, nudge, step, join, merger, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, answered, nudge, step, join, merger, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
 }

@@ -54,6 +54,8 @@ fn a_question_is_opened_with_the_state_that_asks(world: &World) {
         title: "lift".to_owned(),
         seq: 4,
         asks: "Shall it be set down?".to_owned(),
+        question: None,
+        answer: None,
         offers: vec![
             ("yes".to_owned(), "approve".to_owned()),
             ("no".to_owned(), "changes".to_owned()),
@@ -141,6 +143,7 @@ fn kim(which: DecisionRef, word: &str) -> AnswerRequest {
         fields: fields(&[]),
         seen: None,
         key: None,
+        grace: Span(0),
     }
 }
 
@@ -335,7 +338,7 @@ purpose: task
 initial: asking
 fields: { wish: { type: text, by: anyone }, note: { type: text, by: anyone } }
 states:
-  asking: { kind: waiting, does: { activity: human, asks: Well?, offers: { go: go, wait: wait } } }
+  asking: { kind: waiting, does: { activity: human, asks: Well?, offers: { go: go_on go, wait: end wait } } }
   aside: { kind: parked }
   done: { kind: done }
 transitions:
@@ -433,7 +436,7 @@ fn a_workflow_that_goes_on_can_be_halted_again(world: &World) {
     let store = world.open();
     let kims = actor("human:kim");
     let id = arrived(&store, "workflow", "waiting", &[("problem", "a step was given up")]);
-    let items = decisions::inbox(&session(&store, &actor("human:kim")), None).unwrap();
+    let items = decisions::inbox(&session(&store, &actor("human:kim")), None, NOON).unwrap();
     assert!(items[0].escalated, "something went wrong");
     let which = DecisionRef::Decision(items[0].decision.id);
     answer(&session(&store, &kims), &kim(which, "resume"), NOON).unwrap();

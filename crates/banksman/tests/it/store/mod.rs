@@ -19,6 +19,7 @@ mod damage;
 pub(crate) mod decisions;
 mod dispatching;
 mod feed;
+mod graces;
 mod handles;
 mod keys;
 mod leases;

@@ -23,8 +23,20 @@ const HOMONYMS: &[Homonym] = &[
     (
         "answers and verdicts, as people and agents type them",
         &[
-            "abort", "allow", "approve", "back", "cancel", "changes", "fail", "feedback", "merge",
-            "pass", "resume", "veto", "yes",
+            "abort",
+            "allow",
+            "approve",
+            "back",
+            "backburner",
+            "cancel",
+            "changes",
+            "fail",
+            "feedback",
+            "merge",
+            "pass",
+            "resume",
+            "veto",
+            "yes",
         ],
         &[
             "banksman/src/cli/agents.rs",
@@ -174,6 +186,7 @@ const HOMONYMS: &[Homonym] = &[
         &["banksman/src/ops/decisions/answer.rs", "banksman/src/ops/transfer.rs"],
     ),
     ("the rank of an agent", &["lead"], &["core/src/policy.rs"]),
+    ("a level of proof", &["verified"], &["core/src/failure.rs"]),
     ("the name of a lock", &["merges"], &["banksman/src/exec/merge.rs"]),
     (
         "an activity, and an operation of git",

@@ -11,10 +11,11 @@ const PROGRAM: &str = "crates/banksman/src/";
 const CORE: &str = "core";
 
 /// What the store answers with: rows and views, and nothing that reaches the database.
-const ROWS: [&str; 10] = [
+const ROWS: [&str; 11] = [
     "store::{Stored, Applied, Edge, HistoryEntry, hex}",
     "store::query::{Dependency, Detail, Filter, Overview, PAGE, Progress, StateCount}",
     "store::query::{Decision, DecisionEnd}",
+    "store::answers::PendingAnswer",
     "store::feed::{Change, ChangeDetail, Cursor}",
     "store::notices::{Notice, NoticeKind}",
     "store::health::{HealthFinding, HealthReport}",

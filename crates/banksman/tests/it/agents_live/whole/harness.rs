@@ -320,6 +320,7 @@ fn environment(folder: &Path) -> BTreeMap<String, String> {
             ("XDG_CONFIG_HOME", below("kim/config")),
             ("XDG_CONFIG_DIRS", below("system")),
             ("BANKSMAN_NODE", "harness".to_owned()),
+            ("BANKSMAN_DECISIONS_GRACE", "0s".to_owned()),
             ("BANKSMAN_HOME", below("home")),
             ("BANKSMAN_STORE", below("banksman.db")),
         ]
