@@ -4,10 +4,12 @@ use crate::store::health::{HealthFinding, HealthReport};
 
 documents! {
     /// The findings of `check`.
-    Health<'a>(report: &'a HealthReport) {
+    Health<'a>(report: &'a HealthReport, repaired: &'a [HealthFinding]) {
         findings: Vec<Finding<'a>> = findings(report),
         ok: bool = report.findings.is_empty() && report.faults.is_empty(),
+        repaired: Vec<Finding<'a>> = of_tasks(repaired),
         tasks: i64 = report.tasks,
+        warnings: Vec<Finding<'a>> = of_tasks(&report.warnings),
     }
 
     /// The findings of `audit verify`, and the digest of all histories.
@@ -28,6 +30,13 @@ documents! {
 }
 
 fn findings(report: &HealthReport) -> Vec<Finding<'_>> {
-    let of_tasks = report.findings.iter().map(|it| Finding::new(Some(it), &it.what));
-    of_tasks.chain(report.faults.iter().map(|fault| Finding::new(None, fault))).collect()
+    let of_tasks = of_tasks(&report.findings);
+    of_tasks
+        .into_iter()
+        .chain(report.faults.iter().map(|fault| Finding::new(None, fault)))
+        .collect()
+}
+
+fn of_tasks(findings: &[HealthFinding]) -> Vec<Finding<'_>> {
+    findings.iter().map(|it| Finding::new(Some(it), &it.what)).collect()
 }

@@ -95,6 +95,7 @@ operations! {
     AnswerDecision "answer decisions"                       All    None   None None   None
     FollowUp       "carry out what follows from events"     All    All    None None   All
     RunAgents      "start, stop, pause or limit agents"     All    None   None None   All
+    RepairStore    "repair the store"                       All    None   None None   All
     SetUpProject   "set up projects"                        All    None   None None   All
     RenewLease     "renew the lease of a run"               All    None   None Own    All
 }

@@ -151,6 +151,7 @@ fn epoch_of(event: &Event) -> Option<i64> {
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
+        | Event::Restored { .. }
         | Event::NeedsLeft(_) => None,
     }
 }

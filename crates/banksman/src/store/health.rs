@@ -1,17 +1,23 @@
 //! Checks the whole store: no task is stuck or invalid, and every history leads to its task.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
 use banksman_core::lifecycle::contract::{Field, Purpose};
-use banksman_core::machine::{self, Dated, Folded, Task, WaitsFor};
-use banksman_core::schedule::BudgetRequest;
+use banksman_core::machine::{
+    self, Actor, Dated, Effect, Event, Folded, Missing, StoredMovers, Task, Timer, TimerKind,
+};
+use banksman_core::schedule::{BudgetRequest, Worker, could_serve};
+use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
+use super::apply::apply_to;
 use super::audit::{GENESIS, HistoryEntry, hex};
-use super::conn::DbError;
-use super::damage::damage_of;
+use super::conn::{DbError, Row};
+use super::damage::{damage_of, unless_damaged};
+use super::dispatch::worker_roles;
 use super::feed;
 use super::query::{self, PAGE};
 use super::row::Stored;
@@ -32,6 +38,8 @@ pub struct HealthReport {
     pub tasks: i64,
     pub records: i64,
     pub findings: Vec<HealthFinding>,
+    /// What is sound and still needs somebody, such as a task that no worker can take.
+    pub warnings: Vec<HealthFinding>,
     /// Problems of the store that belong to no task.
     pub faults: Vec<String>,
     /// The hash over the heads of all histories. Compared with a copy kept elsewhere, it shows even
@@ -39,6 +47,8 @@ pub struct HealthReport {
     pub digest: String,
 }
 
+/// Pairs of tasks of which one waits for the other that are searched for circles.
+const MOST_NEEDS: i64 = 100_000;
 /// The check stops after this many findings: the store is broken, and people know.
 const MOST_FINDINGS: usize = 1_000;
 
@@ -56,6 +66,7 @@ impl Store {
             query::read_all(tx, stored.task.id)?;
             Ok((findings, 0))
         })?;
+        report.findings.extend(own.read(circles)?);
         report.faults = own.read(faults)?;
         own.read_all()?;
         for Damage { task, what } in own.take_damaged() {
@@ -70,6 +81,78 @@ impl Store {
             }
         }
         Ok(report)
+    }
+
+    /// Makes again what the store lacks for its tasks: timers, decisions, places in the queue and
+    /// starts of activities, as the lifecycle and the task say. Every task that lacked something
+    /// gets a record of it, and no task gets another state. Returns what was made.
+    pub fn repair(&self, actor: &Actor, now: Instant) -> Result<Vec<HealthFinding>> {
+        let own = Self { damaged: Arc::default(), ..self.clone() };
+        let lacking = own.check_tasks(|tx, stored, _| {
+            let missing =
+                machine::missing(&stored.lifecycle, &stored.task, &stored_movers(tx, stored)?);
+            let restorable = missing.iter().filter(|missing| missing.can_be_restored());
+            Ok((restorable.map(Missing::to_string).collect(), 0))
+        })?;
+        let tasks: BTreeSet<TaskId> = lacking.findings.iter().map(|found| found.task).collect();
+        let mut repaired = Vec::new();
+        for id in tasks {
+            let actor = actor.clone();
+            let done = self.write(move |tx| {
+                let old = tx.load_for_update(id)?;
+                let movers = stored_movers(tx, &old)?;
+                let event = Event::Restored { actor: actor.clone(), movers };
+                apply_to(tx, old, &event, None, now)
+            });
+            let applied = unless_damaged(done)?;
+            if applied.is_some_and(|applied| applied.entry.is_some()) {
+                let found = lacking.findings.iter().filter(|found| found.task == id);
+                repaired.extend(found.cloned());
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Tasks that wait for one that has ended and is not done. Only people know what then: the task
+    /// is sound, and waits for ever.
+    pub fn waiting_in_vain(&self) -> Result<Vec<HealthFinding>> {
+        let rows = |tx: &mut Tx<'_>| {
+            let pair = |row: &Row| Ok::<_, DbError>((row.get(0)?, row.get(1)?));
+            tx.all(sql::GIVEN_UP_NEEDS, &params![PAGE], pair)
+        };
+        let pairs: Vec<(TaskId, TaskId)> = self.read(rows)?;
+        let mut findings = Vec::new();
+        for (task, need) in pairs {
+            let Some(need) = self.readable_task(need)? else { continue };
+            if need.state().terminal {
+                let (id, state) = (need.task.id, &need.state().name);
+                let what = format!("waits for {id}, which has ended in {state}");
+                findings.push(HealthFinding { task, what });
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Tasks in the queue that no worker of a live node could take. Without a live node nobody
+    /// knows.
+    pub fn unserved(&self, now: Instant) -> Result<Vec<HealthFinding>> {
+        let nodes = self.live_nodes(now)?;
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workers: Vec<Worker> = nodes.into_iter().flat_map(|node| node.workers).collect();
+        let queued = self.read(|tx| tx.readable_tasks(sql::QUEUED, &params![PAGE]))?;
+        let unserved = queued.into_iter().filter_map(|stored| {
+            let roles = worker_roles(&stored.lifecycle, stored.task.state);
+            let tags = &stored.task.tags;
+            if roles.is_empty() || could_serve(tags, &roles, &workers) {
+                return None;
+            }
+            let (roles, tags) = (roles.join(" or "), tags.join(", "));
+            let what = format!("no worker can take it: it is for {roles}, with the tags [{tags}]");
+            Some(HealthFinding { task: stored.task.id, what })
+        });
+        Ok(unserved.collect())
     }
 
     /// Verifies every history: its hash chain, its numbers, and that it leads to the task.
@@ -204,39 +287,52 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
     {
         findings.push(damage.to_string());
     }
-    if stored.queue_rank != task.rank(lifecycle) {
-        findings.push("its place in the queue is wrong".to_owned());
-    }
-    let timers = query::timers(tx, task.id)?;
-    let waits_for = machine::waits_for(lifecycle, task, timers.first().map(|(timer, _)| timer.due));
-    let led_by_nobody =
-        waits_for == WaitsFor::Subtasks && tx.count(sql::COUNT_LED, &params![task.id])? == 0;
-    if waits_for == WaitsFor::Stranded || led_by_nobody {
-        findings.push(format!(
-            "is stranded in {}: nothing will move it on",
-            lifecycle.state(task.state).name
-        ));
-    }
-    // A surplus timer changes nothing when it is due: earlier releases set some for queued tasks.
-    for (row, _) in machine::running_timeouts(lifecycle, task) {
-        let is_its = |(timer, entered): &(machine::Timer, i64)| {
-            timer.kind == machine::TimerKind::Timeout(row) && *entered == task.entered
-        };
-        if !timers.iter().any(is_its) {
-            let trigger = &lifecycle.transitions[row as usize].trigger;
-            findings.push(format!("has no timer for its bound `{trigger}`"));
-        }
-    }
-    if task.not_before.is_some()
-        != timers.iter().any(|(timer, _)| timer.kind == machine::TimerKind::Ready)
-    {
-        findings.push("is delayed without a timer, or the other way round".to_owned());
+    for missing in machine::missing(lifecycle, task, &stored_movers(tx, stored)?) {
+        let state = &stored.state().name;
+        findings.push(match missing {
+            Missing::Mover => format!("is stranded in {state}: nothing will move it on"),
+            other => other.to_string(),
+        });
     }
     let open = tx.count(sql::COUNT_OPEN_NEEDS, &params![task.id])?;
     if open != task.open_needs {
         findings.push(format!("waits for {} tasks, but {open} are open", task.open_needs));
     }
     Ok(())
+}
+
+/// What the store has that could move a task on. A surplus timer changes nothing when it is due:
+/// earlier releases set some for queued tasks.
+fn stored_movers(tx: &mut Tx<'_>, stored: &Stored) -> Result<StoredMovers> {
+    let Task { id, entered, .. } = stored.task;
+    let timers = query::timers(tx, id)?.into_iter();
+    let is_its = |(timer, of): &(Timer, i64)| timer.kind == TimerKind::Ready || *of == entered;
+    let effects = tx.query(sql::PENDING_SINCE, &params![id, entered])?;
+    let is_start =
+        |row: &Row| row.json(0).is_ok_and(|effect: Effect| matches!(effect, Effect::Start { .. }));
+    Ok(StoredMovers {
+        timers: timers.filter(is_its).map(|(timer, _)| timer).collect(),
+        is_asked: tx.has(sql::OPEN_DECISION_OF, &params![id])?,
+        is_started: effects.iter().any(is_start),
+        children: tx.count(sql::COUNT_LED, &params![id])?,
+        queue_rank: stored.queue_rank,
+    })
+}
+
+/// Tasks that wait for each other, and so for ever.
+fn circles(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>> {
+    let pair = |row: &Row| Ok::<_, DbError>((row.get::<TaskId>(0)?, row.get::<TaskId>(1)?));
+    let mut waits = tx.all(sql::NEEDS_THAT_WAIT, &params![MOST_NEEDS], pair)?;
+    loop {
+        let waiting: BTreeSet<TaskId> = waits.iter().map(|(task, _)| *task).collect();
+        let before = waits.len();
+        waits.retain(|(_, need)| waiting.contains(need));
+        if waits.len() == before {
+            let what = |need| format!("waits for {need}, which waits for it in turn");
+            let finding = |(task, need)| HealthFinding { task, what: what(need) };
+            return Ok(waits.into_iter().map(finding).collect());
+        }
+    }
 }
 
 fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64)> {

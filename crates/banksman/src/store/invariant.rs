@@ -86,6 +86,7 @@ fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<CheckedRule> {
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
+        | Event::Restored { .. }
         | Event::NeedsLeft(_) => None,
     }
 }

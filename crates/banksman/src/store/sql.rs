@@ -578,8 +578,19 @@ statements! {
     SPENT_BELOW = "SELECT CAST(coalesce(sum(b.spent_runs), 0) AS BIGINT), CAST(coalesce(sum(b.spent_tokens), 0) AS BIGINT), \
      CAST(coalesce(sum(b.spent_cost_micros), 0) AS BIGINT) FROM (SELECT spent_runs, spent_tokens, spent_cost_micros FROM tasks WHERE parent = $1 \
      UNION ALL SELECT s.spent_runs, s.spent_tokens, s.spent_cost_micros FROM tasks s JOIN tasks p ON s.parent = p.id WHERE p.parent = $1) b";
-    /// Children, and effects that may create some.
-    COUNT_LED = "SELECT (SELECT count(*) FROM tasks WHERE parent = $1) + (SELECT count(*) FROM outbox WHERE task = $1 AND state = 'pending')";
+    /// Children that have not ended, and effects that create some or tell of one.
+    COUNT_LED = "SELECT (SELECT count(*) FROM tasks WHERE parent = $1 AND kind NOT IN ('done', 'failed', 'cancelled')) \
+     + (SELECT count(*) FROM outbox WHERE task = $1 AND state = 'pending') \
+     + (SELECT count(*) FROM tasks c JOIN outbox o ON o.task = c.id WHERE c.parent = $1 AND o.state = 'pending')";
+    PENDING_SINCE = "SELECT effect FROM outbox WHERE task = $1 AND seq >= $2 AND state = 'pending'";
+    GIVEN_UP_NEEDS = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task JOIN tasks n ON n.id = e.needs \
+     WHERE e.kind = 'blocks' AND t.open_needs > 0 AND t.kind NOT IN ('done', 'failed', 'cancelled') \
+     AND n.kind IN ('failed', 'cancelled') ORDER BY e.task, e.needs LIMIT $1";
+    /// Of two tasks that both wait, the one that waits for the other.
+    NEEDS_THAT_WAIT = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task JOIN tasks n ON n.id = e.needs \
+     WHERE e.kind = 'blocks' AND t.open_needs > 0 AND n.open_needs > 0 AND t.kind <> 'done' AND n.kind <> 'done' \
+     ORDER BY e.task, e.needs LIMIT $1";
+    QUEUED = select_task!("WHERE t.queue_rank IS NOT NULL ORDER BY t.queue_rank, t.id LIMIT $1");
     /// Reviews of a task are not part of its progress.
     PROGRESS = "SELECT t.parent, t.kind, count(*) FROM tasks t JOIN lifecycles l ON l.version = t.lifecycle \
      WHERE t.parent BETWEEN $1 AND $2 AND l.purpose <> 'review' GROUP BY t.parent, t.kind ORDER BY t.parent, t.kind";

@@ -150,6 +150,8 @@ closed! {
         AnswerTakenBack = "answer_taken_back",
         /// The same, after the task has changed meanwhile.
         AnswerLapsed = "answer_lapsed",
+        /// Timers, a decision or a place in the queue that `check --repair` made again.
+        Repaired = "repaired",
     }
 }
 

@@ -8,6 +8,7 @@ use crate::lifecycle::contract::AgentRole;
 use crate::lifecycle::expr::Fields;
 use crate::limits;
 use crate::machine::effect::TimerKind;
+use crate::machine::liveness::StoredMovers;
 use crate::time::Instant;
 
 /// The source of an event: a role of the lifecycle and a name.
@@ -173,6 +174,11 @@ pub enum Event {
     /// A person skips the delay of a task.
     DelaySkipped(Actor),
     Overridden(FactOverride),
+    /// What the store lacks for the task is made again, by this actor.
+    Restored {
+        actor: Actor,
+        movers: StoredMovers,
+    },
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
 }

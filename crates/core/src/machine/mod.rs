@@ -15,6 +15,7 @@ mod event;
 mod fact;
 mod fold;
 mod invariant;
+mod liveness;
 mod outcome;
 mod reject;
 mod run;
@@ -36,6 +37,7 @@ pub use event::{
 pub use fact::Overridden;
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
 pub use invariant::{Broken, WaitsFor, check, waits_for};
+pub use liveness::{Missing, StoredMovers, missing};
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{Ignored, StepResult, step};
 pub use task::{CounterValue, Damaged, Lease, Spent, Task};

@@ -7,6 +7,7 @@ use super::entry::{due, in_place, plan_timers, running_timeouts};
 use super::env::Moment;
 use super::event::{ActivityReport, Actor, Event};
 use super::fact::override_facts;
+use super::liveness::restore;
 use super::outcome::report;
 use super::reject::{RejectReason, Rejected};
 use super::run::{claim, finish, heartbeat};
@@ -63,6 +64,10 @@ pub fn step(
         }
         Event::Overridden(request) => override_facts(at, request).map(answer),
         Event::DelaySkipped(actor) => skip_delay(at, actor),
+        Event::Restored { actor, movers } => {
+            let restored = restore(at, movers, actor).map(answer);
+            Ok(restored.unwrap_or(StepResult::Ignored(Ignored::NothingNew)))
+        }
         Event::NeedsLeft(open) => needs_left(at, *open),
     }
 }

@@ -161,6 +161,7 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
+        | Event::Restored { .. }
         | Event::StaleWrite { .. } => None,
     };
     let current = meeting.before().lease.as_ref().map(|lease| lease.epoch);
@@ -247,6 +248,7 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::DelaySkipped(_) => {
             record.trigger == Note::DelaySkipped.as_str() && record.fields.is_empty()
         }
+        Event::Restored { .. } => record.trigger == Note::Repaired.as_str(),
     };
     let in_place = outcome && !meeting.moved(step) && step.task.counters == before.counters;
     ensure(by_row || in_place, || format!("no row gives {record:?}"))
@@ -518,6 +520,7 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
         Event::Claimed(_) | Event::Heartbeat(_) => false,
+        Event::Restored { .. } => matches!(told[..], [] | [Effect::Start { .. }]),
         Event::StaleWrite { .. } | Event::Noted(_) | Event::DelaySkipped(_) => false,
     };
     let stays = !meeting.moved(step) && begun_again;
@@ -613,6 +616,7 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
+        | Event::Restored { .. }
         | Event::StaleWrite { .. } => None,
     };
     ensure(asked.is_none_or(|to| !rejected.allowed.contains(to)), || {

@@ -217,6 +217,7 @@ impl World {
             Event::StaleWrite { epoch } => format!("epoch {epoch} came late"),
             Event::Noted(noted) => format!("noted: {} by {}", noted.trigger, noted.actor),
             Event::DelaySkipped(actor) => format!("{actor} does not want to wait"),
+            Event::Restored { actor, .. } => format!("{actor} repairs it"),
             Event::Overridden(request) => format!(
                 "{} overrides {} because {:?}",
                 request.actor,

@@ -31,6 +31,7 @@ mod needs;
 mod nodes;
 mod notices;
 mod outbox;
+mod repairing;
 mod runs;
 mod tampering;
 mod timers;

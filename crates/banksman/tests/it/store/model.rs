@@ -393,6 +393,7 @@ impl Pair {
             | Event::Noted(_)
             | Event::DelaySkipped(_)
             | Event::Overridden(_)
+            | Event::Restored { .. }
             | Event::NeedsLeft(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.
