@@ -57,16 +57,28 @@ impl Asked {
             Self::Plan => plan(chance.weighted(PLANS), &mark),
             Self::Verdict => {
                 let verdict = if is_calm { "APPROVE" } else { chance.weighted(VERDICTS) };
-                let concerns = if verdict == "CONCERN" { vec!["is it so?"] } else { vec![] };
-                json!({ "verdict": verdict, "rationale": mark, "concerns": concerns, "suggestions": [] })
+                self::verdict(verdict, job)
             }
-            Self::Reply => {
-                let withdraws = is_calm || chance.percent(60);
-                let response = if withdraws { "WITHDRAW" } else { "MAINTAIN" };
-                json!({ "response": response, "rationale": mark })
-            }
+            Self::Reply => reply(is_calm || chance.percent(60), job),
         }
     }
+}
+
+/// A plan of so many small subtasks, each after the one before.
+pub(super) fn planned(subtasks: usize, job: JobId) -> Value {
+    plan(Pieces::Small(subtasks, "blocks"), &mark(job))
+}
+
+pub(super) fn verdict(verdict: &str, job: JobId) -> Value {
+    let concerns = if verdict == "CONCERN" { vec!["is it so?"] } else { vec![] };
+    json!({
+        "verdict": verdict, "rationale": mark(job), "concerns": concerns, "suggestions": [],
+    })
+}
+
+pub(super) fn reply(withdraws: bool, job: JobId) -> Value {
+    let response = if withdraws { "WITHDRAW" } else { "MAINTAIN" };
+    json!({ "response": response, "rationale": mark(job) })
 }
 
 fn plan(pieces: Pieces, mark: &str) -> Value {

@@ -65,6 +65,9 @@ impl Forge {
         match script {
             Script::Conflicts => Some(MergeReport::Conflict { paths: vec!["a".to_owned()] }),
             Script::Rejected => Some(script::rejected(head)),
+            Script::Hindered => {
+                Some(MergeReport::Hindered { detail: "the base is checked out".to_owned() })
+            }
             Script::Succeeds | Script::Unreadable | Script::TimesOut => {
                 let is_in = self.is_in(task);
                 let head_of_base = script::commit(head);
@@ -96,6 +99,7 @@ impl Forge {
             | Script::Hopeless
             | Script::Stalls
             | Script::OverBudget
+            | Script::Loops
             | Script::NotStarted => None,
         }
     }

@@ -13,6 +13,7 @@ use banksman::store::{Store, StoreError};
 use banksman_core::ids::TaskId;
 use banksman_core::receipt::{EndCause, MergeReport, PrepareFault, Receipt};
 use banksman_core::time::{Instant, Span};
+use serde_json::Value;
 
 use super::answers::Asked;
 use super::chance::Chance;
@@ -35,7 +36,24 @@ enum Turn {
     Finishes,
 }
 
+/// What one job does that is not left to chance.
+#[derive(Debug, Clone)]
+pub(super) struct Direction {
+    pub(super) script: Script,
+    pub(super) answer: Option<Value>,
+    /// Its keeper dies before it has done anything that counts.
+    pub(super) dies: bool,
+    pub(super) takes: Span,
+    pub(super) makes_progress: bool,
+}
+
+/// Says what each job does, instead of chance.
+pub(super) trait Director {
+    fn direct(&mut self, id: JobId, plan: &JobSpec, now: Instant) -> Direction;
+}
+
 pub(super) struct Ground {
+    pub(super) director: Option<Box<dyn Director>>,
     pub(super) now: Instant,
     pub(super) clocks: Clocks,
     pub(super) chance: Chance,
@@ -69,6 +87,7 @@ impl Ground {
 
     pub(super) fn new(chance: Chance, clocks: Clocks, now: Instant, nodes: usize) -> Self {
         Self {
+            director: None,
             now,
             clocks,
             chance,
@@ -111,6 +130,9 @@ impl Ground {
         }
         self.look_for_others(node, id, matches!(plan.work, JobWork::Merge { .. }));
         let mut job = self.new_job(node, Doing::of(&plan.work), id, plan);
+        if let Some(director) = &mut self.director {
+            job.follow(director.direct(id, plan, self.now));
+        }
         let is_born = self.is_calm || !self.chance.percent(3);
         if is_born {
             *self.begins.entry(id).or_default() += 1;

@@ -7,6 +7,7 @@ use banksman_core::receipt::{EndCause, MergeReport, Receipt};
 use banksman_core::time::{Instant, Span};
 use serde_json::Value;
 
+use super::ground::Direction;
 use super::lease::Lease;
 use super::script::{Doing, Script};
 
@@ -61,6 +62,14 @@ pub(super) struct Job {
 }
 
 impl Job {
+    pub(super) fn follow(&mut self, direction: Direction) {
+        let Direction { script, answer, dies, takes, makes_progress } = direction;
+        self.dies_at = dies.then(|| self.began.plus(Span(takes.0 * 6 / 10)));
+        self.done_at = self.began.plus(takes);
+        (self.script, self.answer, self.takes) = (script, answer, takes);
+        self.makes_progress = makes_progress;
+    }
+
     pub(super) fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Waiting { .. } | Phase::Working)
     }

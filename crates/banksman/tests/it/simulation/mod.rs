@@ -19,6 +19,7 @@ mod lease;
 mod life;
 mod parents;
 mod people;
+mod roads;
 mod script;
 mod setup;
 mod site;

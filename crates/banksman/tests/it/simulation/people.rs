@@ -50,7 +50,12 @@ pub(super) fn person_moves(
     takes(store, &stored, way, now)
 }
 
-fn takes(store: &Store, stored: &Stored, way: &str, now: Instant) -> Result<String, StoreError> {
+pub(super) fn takes(
+    store: &Store,
+    stored: &Stored,
+    way: &str,
+    now: Instant,
+) -> Result<String, StoreError> {
     let id = stored.task.id;
     // Where no branch stands for the pull request, somebody who merged it says so.
     let says_merged = way == "approve_merge" && stored.text(Field::PrHead).is_none();
@@ -107,7 +112,7 @@ pub(super) fn person_takes_back(
 }
 
 /// Everything that a way may ask for and a person may give.
-fn given(stored: &Stored) -> Map<String, Value> {
+pub(super) fn given(stored: &Stored) -> Map<String, Value> {
     let lifecycle = &stored.lifecycle;
     let words = ["reason", "feedback", "confirmation", "diagnostic", "question", "error", "note"];
     let more =

@@ -64,6 +64,10 @@ pub(super) enum Script {
     NotStarted,
     Conflicts,
     Rejected,
+    /// The same actions again and again.
+    Loops,
+    /// A merge that only a person can make possible.
+    Hindered,
     /// The receipt is there and makes no sense.
     Unreadable,
 }
@@ -188,6 +192,7 @@ pub(super) fn agent_receipt(
     let detail = format!("it could not be, {mark}");
     match script {
         Script::Hopeless => receipt.ended = EndCause::Hopeless,
+        Script::Loops => receipt.ended = EndCause::Loop { summary: detail },
         Script::Stalls => receipt.ended = EndCause::Stalled,
         Script::TimesOut => receipt.ended = EndCause::TimedOut,
         Script::OverBudget => receipt.ended = EndCause::OverBudget { detail },
@@ -213,6 +218,7 @@ pub(super) fn agent_receipt(
         | Script::NeverSaysDone
         | Script::Conflicts
         | Script::Rejected
+        | Script::Hindered
         | Script::Unreadable => {}
     }
     receipt
@@ -267,6 +273,8 @@ fn reading(script: Script, job: JobId, mark: &str, now: Instant) -> StreamSummar
         | Script::NotStarted
         | Script::Conflicts
         | Script::Rejected
+        | Script::Loops
+        | Script::Hindered
         | Script::Unreadable => {}
     }
     if said.fault.is_some() {

@@ -106,17 +106,29 @@ pub(super) struct RunRow {
 pub(super) struct Ledger {
     pub(super) store: Store,
     raw: rusqlite::Connection,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Ledger {
     pub(super) fn new() -> Self {
+        Self::copied(&TEMPLATE)
+    }
+
+    /// A store of its own with the same in it.
+    pub(super) fn copied(file: &[u8]) -> Self {
         let folder = folder();
         let path = folder.path().join("store.db");
-        fs::write(&path, &*TEMPLATE).expect("the file is written");
+        fs::write(&path, file).expect("the file is written");
         let store = Store::open(&Target::Sqlite(path.clone()), &options()).expect("it opens");
         let raw = rusqlite::Connection::open(&path).expect("the file opens");
-        Self { store, raw, _folder: folder }
+        Self { store, raw, folder }
+    }
+
+    /// The whole store as a file.
+    pub(super) fn file(&self) -> Vec<u8> {
+        let emptied = self.raw.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        emptied.expect("the log is empty");
+        fs::read(self.folder.path().join("store.db")).expect("the file is read")
     }
 
     /// Lets writes fail after so many more rows, or no more.
@@ -171,7 +183,7 @@ thread_local! {
 }
 
 /// Tokens of runs only have to differ.
-fn secret() -> String {
+pub(super) fn secret() -> String {
     let number = SECRETS.get() + 1;
     SECRETS.set(number);
     format!("secret {number}")
