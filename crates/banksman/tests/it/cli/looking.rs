@@ -183,7 +183,9 @@ fn a_sound_store_has_nothing_to_find() {
     {
       "findings": [],
       "ok": true,
-      "tasks": 3
+      "repaired": [],
+      "tasks": 3,
+      "warnings": []
     }
     "#);
     assert_snapshot!(sandbox.run(&["audit", "verify"]), @"

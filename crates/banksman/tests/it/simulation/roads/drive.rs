@@ -54,9 +54,8 @@ pub(super) enum Leg {
 pub(super) struct Question {
     pub(super) place: Place,
     pub(super) offers: Vec<String>,
-    /// How long it stays open, and where silence leads.
+    /// How long it stays open.
     pub(super) patience: Option<Span>,
-    pub(super) then: Vec<String>,
 }
 
 /// A state that was seen, and what can happen there.
@@ -348,15 +347,15 @@ impl Road {
             return;
         }
         let lifecycle = &stored.lifecycle;
-        let ways = lifecycle.exits(stored.task.state).filter(|row| row.timeout.is_some());
-        let then: Vec<String> = ways.map(|row| lifecycle.target_name(row.to).to_owned()).collect();
+        let mut exits = lifecycle.exits(stored.task.state);
+        let has_end = exits.any(|row| row.timeout.is_some());
         let patience = open.deadline.map(|deadline| deadline.since(open.opened_at));
-        if patience.is_none() || then.is_empty() {
+        if patience.is_none() || !has_end {
             let what = format!("{} asks without a deadline and a consequence", place_of(stored));
             self.broken.push(what);
         }
         let offers = open.offers.iter().map(|(offer, _)| offer.clone()).collect();
-        let question = Question { place: place_of(stored), offers, patience, then };
+        let question = Question { place: place_of(stored), offers, patience };
         self.first.get_or_insert(question);
     }
 
