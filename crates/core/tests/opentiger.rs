@@ -213,11 +213,14 @@ fn quota_retry() {
     }
 }
 
+/// The named area, the touched and the allowed paths, and the areas.
+type Case<'a> = (Option<&'a str>, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
 #[test]
 fn target_area() {
     let paths = |list: &[&str]| list.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
     let judge = ["apps/judge/src/judge-loops.ts", "apps/judge/src/judge-retry.ts"];
-    let cases: [(Option<&str>, &[&str], &[&str], &[&str]); 6] = [
+    let cases: [Case<'_>; 6] = [
         (Some("docser:global"), &["docs/guide.md"], &["docs/**"], &["docser:global"]),
         (None, &judge, &["apps/**"], &["path:apps/judge"]),
         (None, &[], &["packages/core/**"], &["path:packages/core"]),

@@ -130,9 +130,9 @@ fn facts(
             format!("{} of {}, until {}", lease.run, lease.worker, local(lease.expires_at)),
         );
     }
-    fact("proof", proof(past).to_owned());
+    fact("proven by", proof(past).to_owned());
     let merged = detail.stored.merged_as();
-    fact("merged", merged.as_ref().map(merged_as).unwrap_or_default());
+    fact("work", merged.as_ref().map(merged_as).unwrap_or_default());
     // The verdicts are printed above, in words; a counter that has counted nothing says nothing.
     let is_silent = |name: &str, value: &Value| {
         let is_above = REVIEW_FIELDS.iter().any(|field| field.name() == name) && value.is_array();

@@ -89,7 +89,7 @@ pub(super) fn merged_as(merged: &MergedAs) -> String {
         let remote = sanitize(remote);
         format!("; nothing was pushed: `git push {remote} {base}`")
     });
-    format!("into `{base}` at {}{}", sanitize(&short), pushed.unwrap_or_default())
+    format!("merged into `{base}` at {}{}", sanitize(&short), pushed.unwrap_or_default())
 }
 
 /// The symbol of a kind with and without UTF-8, and its style.

@@ -4,8 +4,8 @@
 use banksman_core::failure::Deliverable;
 use banksman_core::lifecycle::Activity;
 use banksman_core::lifecycle::contract::Field;
-use banksman_core::lifecycle::expr::{Fields, Value};
-use serde_json::json;
+use banksman_core::lifecycle::expr::{Fields, Value, value_of};
+use serde::Serialize;
 
 use crate::prompts::{BuiltInTemplate, built_in};
 use crate::store::Stored;
@@ -15,6 +15,27 @@ use crate::store::Stored;
 pub(super) enum Submission {
     WorkPlan,
     Delivery,
+}
+
+/// The field `deliverable`.
+#[derive(Serialize)]
+struct Delivered<'a> {
+    content: &'a Value,
+    artifacts: Vec<Value>,
+}
+
+/// The commits of a deliverable.
+#[derive(Serialize)]
+struct CommittedWork<'a> {
+    work: &'a str,
+    commit: &'a str,
+}
+
+/// The field `reviewChecklist`.
+#[derive(Serialize)]
+struct ReviewChecklist<'a> {
+    r#type: &'static str,
+    items: &'a Value,
 }
 
 impl Submission {
@@ -51,15 +72,13 @@ impl Submission {
             Self::WorkPlan => vec![(Field::WorkPlan, answer.clone())],
             Self::Delivery => {
                 let named = answer["artifacts"].as_array().into_iter().flatten();
-                let commit = work.map(|(at, commit)| json!({ "work": at, "commit": commit }));
-                let artifacts: Vec<Value> = named.cloned().chain(commit).collect();
-                let items = answer["checklist"].clone();
+                let commit = work.map(|(work, commit)| value_of(&CommittedWork { work, commit }));
+                let artifacts = named.cloned().chain(commit).collect();
+                let (content, items) = (&answer["content"], &answer["checklist"]);
+                let checklist = ReviewChecklist { r#type: "self-review", items };
                 vec![
-                    (
-                        Field::Deliverable,
-                        json!({ "content": answer["content"], "artifacts": artifacts }),
-                    ),
-                    (Field::ReviewChecklist, json!({ "type": "self-review", "items": items })),
+                    (Field::Deliverable, value_of(&Delivered { content, artifacts })),
+                    (Field::ReviewChecklist, value_of(&checklist)),
                 ]
             }
         };

@@ -17,7 +17,7 @@ use super::apply::apply_to;
 use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::{DbError, Row};
 use super::damage::{damage_of, unless_damaged};
-use super::dispatch::worker_roles;
+use super::dispatch::roles_of;
 use super::feed;
 use super::query::{self, PAGE};
 use super::row::Stored;
@@ -143,7 +143,7 @@ impl Store {
         let workers: Vec<Worker> = nodes.into_iter().flat_map(|node| node.workers).collect();
         let queued = self.read(|tx| tx.readable_tasks(sql::QUEUED, &params![PAGE]))?;
         let unserved = queued.into_iter().filter_map(|stored| {
-            let roles = worker_roles(&stored.lifecycle, stored.task.state);
+            let roles = roles_of(&stored, stored.task.state);
             let tags = &stored.task.tags;
             if roles.is_empty() || could_serve(tags, &roles, &workers) {
                 return None;

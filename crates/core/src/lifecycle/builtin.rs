@@ -13,25 +13,28 @@ macro_rules! fragment {
 
 /// A source with the fragment that it includes.
 macro_rules! including {
-    ($fragment:literal, $file:literal) => {
-        concat!(include_str!($file), "---\n", fragment!($fragment))
+    ([$($fragment:literal),+], $file:literal) => {
+        concat!(include_str!($file), $("---\n", fragment!($fragment)),+)
     };
 }
 
 /// The fragments that every lifecycle may include.
-pub const FRAGMENTS: [(&str, &str); 2] =
-    [("delivery", fragment!("delivery")), ("merging", fragment!("merging"))];
+pub const FRAGMENTS: [(&str, &str); 3] = [
+    ("delivery", fragment!("delivery")),
+    ("merging", fragment!("merging")),
+    ("subtasks", fragment!("subtasks")),
+];
 
 /// Name and source of each, in the order in which they are listed.
 pub const SOURCES: [(&str, &str); 9] = [
-    ("autonomous", including!("delivery", "builtin/autonomous.yaml")),
-    ("leaf", including!("delivery", "builtin/leaf.yaml")),
-    ("mission", including!("merging", "builtin/mission.yaml")),
+    ("autonomous", including!(["delivery", "subtasks"], "builtin/autonomous.yaml")),
+    ("leaf", including!(["delivery"], "builtin/leaf.yaml")),
+    ("mission", including!(["merging"], "builtin/mission.yaml")),
     ("step", include_str!("builtin/step.yaml")),
     ("workflow", include_str!("builtin/workflow.yaml")),
     ("review", include_str!("builtin/review.yaml")),
-    ("judged", including!("merging", "builtin/judged.yaml")),
-    ("supervised", including!("merging", "builtin/supervised.yaml")),
+    ("judged", including!(["merging"], "builtin/judged.yaml")),
+    ("supervised", including!(["merging"], "builtin/supervised.yaml")),
     ("budget", include_str!("builtin/budget.yaml")),
 ];
 

@@ -85,6 +85,7 @@ fn start(at: Moment<'_>) -> Option<Activity> {
         | Effect::CleanUp
         | Effect::Remind { .. }
         | Effect::TellParent
+        | Effect::CloseReviews
         | Effect::LeadChildren => None,
     })
 }

@@ -50,7 +50,7 @@ fn every_state_in_which_an_agent_works_leads_to_a_person() {
         })
         .collect();
     assert_eq!(silent, named);
-    assert_eq!(looked_at, 9);
+    assert_eq!(looked_at, 11);
 }
 
 fn not_asked(lifecycle: &Lifecycle, from: StateId, does: &StateActivity) -> Vec<Outcome> {

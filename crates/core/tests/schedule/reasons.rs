@@ -352,12 +352,12 @@ fn any_two_reasons_are_both_told_in_order() {
                 && ["not_here", "account_", "worker_"]
                     .iter()
                     .any(|kind| kinds[1].starts_with(kind));
-            // A pause and the probe after it exclude each other.
-            // They exclude each other: who could take it is asked only if somebody may.
+            // Who could take it is asked only if somebody may.
             let nobody = ["no_activity", "not_assigned"].contains(&kinds[0])
-                && ["not_assigned", "no_worker", "not_here", "account_", "worker_"]
+                && ["not_assigned", "no_worker", "not_here", "account_", "worker_", "lane_"]
                     .iter()
                     .any(|kind| kinds[1].starts_with(kind));
+            // A pause and the probe after it exclude each other.
             if nobody || without_worker || kinds == ["account_paused", "account_probing"] {
                 continue;
             }

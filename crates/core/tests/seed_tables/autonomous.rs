@@ -140,7 +140,7 @@ const SEED: &[Quote] = &[
         ("merge_ready", "cancelled", "decline", &["human"], ""),
     ])),
     ("blocked -> [prior] | unblock_condition met | restore prior state", moves(&[
-        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset review_rounds, unreviewed, over_budget"),
+        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset unserved, review_rounds, unreviewed, over_budget"),
     ])),
     ("blocked -> failed | timeout (14 days) | diagnostic: \"blocked timeout\"", timed(&[
         ("blocked", "failed", "blocked_timeout", "14d", Entry, "set diagnostic=blocked timeout"),
@@ -152,7 +152,7 @@ const SEED: &[Quote] = &[
     ("dormant -> cancelled | user cancels | -", moves(&[("dormant", "cancelled", "cancel", &["human"], "")])),
     ("done -> [terminal] | - | knowledge extraction complete", terminal(&["done"])),
     ("failed -> pending | user retries | reset with diagnostic", moves(&[
-        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, irreducible, left_out, children_asked, checkpoint, blocked_on, asked; count retry_count; reset depth, blocks, unheard, review_rounds, unreviewed"),
+        ("failed", "pending", "retry", &["human"], "if confirmation; clear assignee, worker_id, pr_url, pr_head, merged, problem, objection, irreducible, left_out, children_asked, checkpoint, blocked_on, asked; count retry_count; reset unserved, depth, blocks, unheard, review_rounds, unreviewed"),
     ])),
     ("failed -> cancelled | user abandons | -", moves(&[("failed", "cancelled", "cancel", &["human"], "")])),
     ("cancelled -> [terminal] | - | -", terminal(&["cancelled"])),
@@ -263,6 +263,8 @@ const ADDED: Rows = Rows {
         ("review", "review(unserved)", "no_reviewers", &["system"], "compute problem; count unreviewed"),
         ("review(unserved)", "cancelled", "cancel", &["human"], ""),
         // Before the limit the plan is kept and reviewed later.
+        ("decomposing", "decomposing", "no_worker", &["system"], "count unserved"),
+        ("in_progress", "in_progress", "no_worker", &["system"], "count unserved"),
         ("consensus", "consensus(unserved)", "no_reviewers", &["system"], "count unheard"),
         ("consensus(unserved)", "cancelled", "cancel", &["human"], ""),
         // Where the branch stands for the pull request, the answer has it merged, and it is asked
@@ -280,7 +282,7 @@ const ADDED: Rows = Rows {
         // first, and may have finished.
         ("merge_ready(approved)", "merge_ready", "take_back", &["human"], ""),
         ("merge_ready(approved)", "cancelled", "decline", &["human"], ""),
-        ("merge_ready(merging)", "merge_ready(taking_back)", "take_back", &["human"], ""),
+        ("merge_ready(merging)", "merge_ready(taking_back)", "take_back", &["human"], "clear reason"),
         ("merge_ready(taking_back)", "done", "branch_merged", &["system"], "set merged=true; clear reason"),
         ("merge_ready(taking_back)", "merge_ready", "taken_back", &["system"], ""),
         // A person cancels a task wherever it is; a merge that runs is stopped first.
@@ -300,7 +302,7 @@ const ADDED: Rows = Rows {
         ("consensus(unserved)", "consensus", "review_again", "2min", Entry, ""),
         ("review(unserved)", "review", "review_again", "2min", Entry, ""),
         ("merge_ready(approved)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=no machine has begun the merge"),
-        ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge timed out"),
+        ("merge_ready(merging)", "merge_ready(taking_back)", "merge_timeout", "1d", Entry, "set problem=the merge timed out, reason=null"),
         ("merge_ready", "failed", "merge_unanswered", "7d", Entry, "set diagnostic=merge approval timeout, retry_from=merge"),
         ("merge_ready(taking_back)", "merge_ready", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged, reason=null"),
     ],

@@ -142,7 +142,7 @@ const AGENT_OF_WORK: &[(&str, &str)] = &[
 const ADDED: Rows = Rows {
     states: &[("merging", Reviewing), ("merging(taking_back)", Reviewing)],
     requires: &[("merging", &["approvedBy", "approvedAt", "decisionNote"])],
-    // What is approved goes back to where it came from. What has commits is merged before it is done.
+    // What is approved goes back to where it came from; what has commits is merged before its end.
     moves: &[
         ("NEEDS_APPROVAL", "[prior]", "resume", &["human"], ""),
         ("IN_PROGRESS", "IN_PROGRESS", "submit", &["system"], "set clarification=null, feedback=Every item of the review checklist must be completed; count incomplete"),
@@ -156,6 +156,7 @@ const ADDED: Rows = Rows {
         ("merging", "BLOCKED", "merge_failed", &["system"], "compute blockReason; clear approvedBy, approvedAt, decisionNote, clarification"),
         ("merging(taking_back)", "BLOCKED", "merge_failed", &["system"], "compute blockReason; clear approvedBy, approvedAt, decisionNote, clarification"),
         ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
+        ("merging(taking_back)", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "CANCELED", "taken_back", &["system"], "if reason"),
         ("merging(taking_back)", "BLOCKED", "taken_back", &["system"], "set blockReason=the merge took too long; clear approvedBy, approvedAt, decisionNote, clarification"),
     ],
@@ -169,7 +170,7 @@ const ADDED: Rows = Rows {
         ("IN_PROGRESS", "BLOCKED", "stalled", "24h", Progress, "set blockReason=no progress for too long, clarification=null"),
         ("REVIEW", "BLOCKED", "unanswered", "7d", Entry, "set blockReason=nobody has reviewed it, clarification=null"),
         ("NEEDS_APPROVAL", "BLOCKED", "unanswered", "7d", Entry, "set clarification=null; compute blockReason"),
-        ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, ""),
+        ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, "set reason=null"),
         ("merging(taking_back)", "BLOCKED", "merge_timeout", "1d", Entry, "set blockReason=could not determine whether it was merged, clarification=null"),
         ("BLOCKED", "CANCELED", "unanswered", "14d", Entry, "compute reason"),
     ],

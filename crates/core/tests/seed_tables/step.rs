@@ -105,6 +105,8 @@ const ADDED: Rows = Rows {
         ("running", "aborted", "close", &["system"], "clear sent_back"),
         ("running", "given_up", "abort", &["human", "system"], "clear sent_back"),
         ("running", "given_up", "cancel", &["human"], "clear sent_back"),
+        ("pending(command)", "given_up", "cancel", &["human"], "clear sent_back"),
+        ("running(command)", "given_up", "cancel", &["human"], "clear sent_back"),
         ("interactive", "checking", "signal", &["agent", "human", "system"], "if proof; clear diagnostic"),
         ("interactive", "passed", "signal", &["agent", "human", "system"], SIGNALLED),
         ("interactive", "pending", "reset", &["system"], BEGUN_AGAIN),

@@ -52,10 +52,12 @@ const ADDED: Rows = Rows {
         ("conflicted", "joining", "claim", &["worker", "system"], ""),
         ("conflicted", "waiting", "over_budget", &["system"], "compute problem"),
         ("conflicted", "aborted", "abort", &["human", "system"], ""),
+        ("conflicted", "aborted", "cancel", &["human"], ""),
         ("joining", "merging", "joined", &["worker", "system"], "clear problem"),
         ("joining", "waiting", "trip", &["human", "system"], "compute problem"),
         ("joining", "waiting", "over_budget", &["system"], "compute problem"),
         ("joining", "aborted", "abort", &["human", "system"], ""),
+        ("joining", "aborted", "cancel", &["human"], ""),
         ("waiting", "aborted", "cancel", &["human"], ""),
     ],
     timed: &[

@@ -19,7 +19,7 @@ impl Keeper {
         prepared: &worktree::PreparedWorktree,
     ) -> JobResult<bool> {
         let mut git = Git::at(self, &workspace.worktree);
-        Ok(marked(&mut git, None, conflict_paths(prepared).collect())?.is_empty())
+        Ok(marked(&mut git, None, &conflict_paths(prepared).collect::<Vec<_>>())?.is_empty())
     }
 
     /// The conflicts that nobody has resolved: a branch that the work does not contain, or files
@@ -40,8 +40,9 @@ impl Keeper {
                 unmerged.push(conflict.to_string());
             }
         }
-        let paths = conflict_paths(prepared).chain(evidence.paths.iter().cloned()).collect();
-        for path in marked(&mut git, Some(&evidence.head), paths)? {
+        let paths = conflict_paths(prepared).chain(evidence.paths.iter().cloned());
+        let paths: Vec<String> = paths.collect();
+        for path in marked(&mut git, Some(&evidence.head), &paths)? {
             unmerged.push(format!("conflict markers are left in {path}"));
         }
         Ok(unmerged)
@@ -53,8 +54,8 @@ fn conflict_paths(prepared: &worktree::PreparedWorktree) -> impl Iterator<Item =
 }
 
 /// The files of these in which conflict markers are left.
-fn marked(git: &mut Git<'_>, commit: Option<&str>, paths: Vec<String>) -> JobResult<Vec<String>> {
-    if paths.is_empty() { Ok(Vec::new()) } else { Ok(git.conflict_markers(commit, &paths)?) }
+fn marked(git: &mut Git<'_>, commit: Option<&str>, paths: &[String]) -> JobResult<Vec<String>> {
+    if paths.is_empty() { Ok(Vec::new()) } else { Ok(git.conflict_markers(commit, paths)?) }
 }
 
 /// The prompt of an agent that has to join branches first; none if nothing conflicts.

@@ -102,7 +102,7 @@ impl Keeper {
         self.check_interrupt()?;
         let succeeded = ended.is_ok() && is_success(self.receipt.reading.as_ref());
         self.status_file.status.stage = Stage::Evidence;
-        self.gather(work, &folder, place.zip(prepared), succeeded)?;
+        self.gather(work, &folder, place.zip(prepared.as_ref()), succeeded)?;
         ended?;
         if let Some(check) = command {
             let evidence = self.receipt.evidence.get_or_insert_default();
@@ -141,15 +141,15 @@ impl Keeper {
         &mut self,
         work: &AgentWork,
         folder: &Path,
-        place: Option<(&Workspace, worktree::PreparedWorktree)>,
+        place: Option<(&Workspace, &worktree::PreparedWorktree)>,
         succeeded: bool,
     ) -> JobResult<()> {
         let demanded = &work.checks;
         // Before anything is removed or checked, while the files are as the agent left them.
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let signal_file = self.take_signal_file(demanded, folder);
-        let workspace = place.as_ref().map(|(workspace, _)| *workspace);
-        let mut evidence = match &place {
+        let workspace = place.map(|(workspace, _)| workspace);
+        let mut evidence = match place {
             Some((workspace, prepared)) => {
                 // A merge that the agent did not finish must not become a commit of markers.
                 let is_joined = self.is_joined(workspace, prepared)?;
@@ -164,7 +164,7 @@ impl Keeper {
         if let Some(workspace) = workspace.filter(|_| succeeded) {
             self.find_pull_request(workspace, &mut evidence);
         }
-        if let Some((workspace, prepared)) = &place {
+        if let Some((workspace, prepared)) = place {
             evidence.unmerged = self.unmerged(workspace, prepared, &evidence)?;
         }
         evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);

@@ -60,7 +60,8 @@ fn tasks_go_from_store_to_store() {
     ["title", "state", "tags", "priority", "batch", "fields", "project", "lifecycle"]
         .into_iter()
         .for_each(same);
-    other.ok(&["check"]);
+    let found = other.run(&["check"]).to_string();
+    assert!(found.contains("t4: waits for t3, which has ended in cancelled"), "{found}");
     other.ok(&["audit", "verify"]);
 }
 

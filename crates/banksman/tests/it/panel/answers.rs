@@ -123,8 +123,8 @@ fn json_in_another_shape_is_no_verdict() {
 }
 
 #[test]
-fn an_approval_without_its_reasons_is_no_verdict() {
-    is_missing_after_three_times("answer {\"verdict\":\"APPROVE\"}\nsuccess done\n");
+fn reasons_without_a_verdict_are_no_verdict() {
+    is_missing_after_three_times("answer {\"rationale\":\"it is fine\"}\nsuccess done\n");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::table::{MINUTE, approval, verdict};
 use crate::engine::driver::Driver;
 use crate::engine::harness::{Harness, state};
+use crate::planning::desk::one_subtask;
 
 /// A commit of its own, and then success.
 const WORK: &str = "run echo \"$BANKSMAN_RUN\" >>\"work-$BANKSMAN_TASK\"\nrun git add -A && git \
@@ -104,8 +105,9 @@ fn work_that_nobody_can_judge_is_kept_until_a_person_decides() {
         }
         told.extend(until(&driver, id, "blocked(unsettled)"));
         let alerts: Vec<&String> =
-            told.iter().filter(|text| text.contains(&format!("the role {role}"))).collect();
+            told.iter().filter(|text| text.starts_with("nobody judges t1: ")).collect();
         assert_eq!(alerts.len(), 1, "{told:?}");
+        assert!(alerts[0].contains(&format!("no worker has the role {role}")), "{alerts:?}");
         assert_eq!(runs(&harness), 1, "{lifecycle}: the worker ran again");
         assert!(!is_merged(&harness), "nobody has accepted it");
         harness.ok(&["decisions", "approve", "t1"]);
@@ -212,8 +214,7 @@ fn plans_and_pull_requests_have_reviewers_of_their_own() {
         ("panel.reviewers", "[\"critic\"]"),
         ("panel.plan_reviewers", "[\"architect\", \"custodiet\"]"),
     ]);
-    let plan =
-        r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
+    let plan = one_subtask();
     harness.script("r1.1", &format!("answer {plan}\nsuccess the plan is ready\n"));
     let id = harness.add("paint it", &["--lifecycle", "autonomous"]);
     let driver = driver(&harness);
@@ -256,8 +257,7 @@ fn reviewers_go_home_when_their_task_moves_on() {
 #[test]
 fn the_end_of_the_time_keeps_the_verdicts_that_are_there() {
     let harness = site(&[("other", "reviewer"), ("pia", "planner")]);
-    let plan =
-        r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
+    let plan = one_subtask();
     harness.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
     harness.script("t3", "silent\n");
     let id = harness.add("paint it", &["--lifecycle", "autonomous"]);
@@ -282,8 +282,7 @@ fn the_end_of_the_time_keeps_the_verdicts_that_are_there() {
 fn the_next_reviewers_of_a_plan_read_the_veto() {
     let harness = site(&[("other", "reviewer"), ("pia", "planner")]);
     harness.set(&[("panel.reviewers", "[\"critic\"]")]);
-    let plan =
-        r#"{"subtasks":[],"edges":[],"spikes":[],"assumptions":[],"risks":[],"irreducible":""}"#;
+    let plan = one_subtask();
     harness.script("t1", &format!("answer {plan}\nsuccess the plan is ready\n"));
     harness.script("t2", &verdict("BLOCK", "there is no spike for Redis", &[]));
     let id = harness.add("paint it", &["--lifecycle", "autonomous"]);

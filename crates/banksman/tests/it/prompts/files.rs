@@ -52,6 +52,8 @@ fn a_project_has_its_own_in_the_place_of_built_in_ones() {
     evaluator            built-in                             evaluator  the agent that judges a run whose facts are inconclusive
     reviewers/custodiet  built-in                                        the reviewer custodiet, as its brief
     reviewers/critic     built-in                                        the reviewer critic, as its brief
+    reviewers/judge      built-in                                        the reviewer of panels of the role judge, as its brief
+    reviewers/evaluator  built-in                                        the reviewer of panels of the role evaluator, as its brief
     reviewers/poet       .banksman/prompts/reviewers/poet.md             the reviewer poet, as its brief
     next: banksman prompts show NAME · banksman prompts render TASK
     ");
@@ -83,7 +85,7 @@ fn a_template_is_shown_as_it_is_used_and_as_it_was() {
     ");
     assert_snapshot!(said(&harness.run(&["prompts", "show", "reviewers/../../x"])), @"
     exit 1
-    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, answered, nudge, step, join, merger, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic (BM-E035)
+    error: there is no prompt `reviewers/../../x`; known here: worker, planner, spike, work-plan, delivery, role, again, answered, nudge, step, join, merger, reviewer, plan-reviewer, debate, task, gate, evaluator, reviewers/custodiet, reviewers/critic, reviewers/judge, reviewers/evaluator (BM-E035)
     hint: `banksman prompts list` shows which there are
     ");
 }

@@ -42,7 +42,10 @@ fn is_told(harness: &Harness, task: &str, run: &str) -> String {
     driver.turn_until("its agent was told", begun);
     harness.ok(&["pause"]);
     driver.turn_until("all agents have ended", |_| harness.jobs(NODE).is_empty());
-    assert_eq!(text(&shown), harness.file(&format!("prompts/{run}")), "{task}");
+    // Nobody knows beforehand what a reviewer will see of the changes.
+    let told = harness.file(&format!("prompts/{run}"));
+    let more = told.strip_prefix(text(&shown)).unwrap_or_else(|| panic!("{task}: {told}"));
+    assert!(more.is_empty() || more.contains("<data "), "{task}: {more}");
     shown["template"].as_str().expect("a name").to_owned()
 }
 
@@ -129,7 +132,7 @@ fn a_step_and_its_gate() {
     let of_gate = rendered(&harness, "t2", &["--role", "judge"]);
     assert_eq!(is_told(&harness, "t2", "r2.1"), "step");
     assert_eq!(is_told(&harness, "t3", "r3.1"), "reviewer");
-    assert_eq!(text(&of_gate), harness.file("prompts/r3.1"));
+    assert!(harness.file("prompts/r3.1").starts_with(text(&of_gate)));
 }
 
 #[test]

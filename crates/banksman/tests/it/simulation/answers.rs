@@ -1,5 +1,5 @@
-//! What planners and reviewers answer: small plans, good ones and bad ones, verdicts, and replies
-//! in a debate.
+//! What planners, reviewers and assignees answer: small plans, good ones and bad ones, verdicts,
+//! replies in a debate, work plans and deliveries.
 
 use banksman::exec::job::{JobId, JobWork};
 use serde_json::{Value, json};
@@ -13,6 +13,8 @@ pub(super) enum Asked {
     Plan,
     Verdict,
     Reply,
+    WorkPlan,
+    Delivery,
 }
 
 /// What is in a plan.
@@ -44,8 +46,13 @@ impl Asked {
     pub(super) fn of(work: &JobWork) -> Option<Self> {
         let JobWork::Agent(work) = work else { return None };
         let properties = work.ask.schema.as_ref()?.get("properties")?;
-        let kinds =
-            [("subtasks", Self::Plan), ("response", Self::Reply), ("verdict", Self::Verdict)];
+        let kinds = [
+            ("subtasks", Self::Plan),
+            ("response", Self::Reply),
+            ("verdict", Self::Verdict),
+            ("bullets", Self::WorkPlan),
+            ("checklist", Self::Delivery),
+        ];
         kinds.into_iter().find(|(name, _)| properties.get(name).is_some()).map(|(_, kind)| kind)
     }
 
@@ -60,6 +67,8 @@ impl Asked {
                 self::verdict(verdict, job)
             }
             Self::Reply => reply(is_calm || chance.percent(60), job),
+            Self::WorkPlan => work_plan(job),
+            Self::Delivery => delivery(job),
         }
     }
 }
@@ -79,6 +88,16 @@ pub(super) fn verdict(verdict: &str, job: JobId) -> Value {
 pub(super) fn reply(withdraws: bool, job: JobId) -> Value {
     let response = if withdraws { "WITHDRAW" } else { "MAINTAIN" };
     json!({ "response": response, "rationale": mark(job) })
+}
+
+pub(super) fn work_plan(job: JobId) -> Value {
+    let bullets = [mark(job), "build it".to_owned(), "check it".to_owned()];
+    json!({ "bullets": bullets, "estimatedCost": 1, "estimatedDuration": "1h" })
+}
+
+pub(super) fn delivery(job: JobId) -> Value {
+    let checklist = json!([{ "item": "it works", "checked": true }]);
+    json!({ "content": mark(job), "artifacts": [], "checklist": checklist })
 }
 
 fn plan(pieces: Pieces, mark: &str) -> Value {

@@ -115,8 +115,14 @@ pub(super) fn person_takes_back(
 pub(super) fn given(stored: &Stored) -> Map<String, Value> {
     let lifecycle = &stored.lifecycle;
     let words = ["reason", "feedback", "confirmation", "diagnostic", "question", "error", "note"];
-    let more =
-        ["unblock_condition", "pr_comments", "blockReason", "approvalRequest", "decisionNote"];
+    let more = [
+        "unblock_condition",
+        "pr_comments",
+        "blockReason",
+        "approvalRequest",
+        "decisionNote",
+        "clarification",
+    ];
     let mut fields = Map::new();
     for name in words.into_iter().chain(more) {
         if may_give(lifecycle, name)

@@ -394,6 +394,10 @@ fn downgrade(world: &World) {
     for column in ["boot", "awake_ms"] {
         raw.run(&format!("ALTER TABLE nodes DROP COLUMN {column}"));
     }
+    raw.run("DROP INDEX decisions_due");
+    for column in ["question", "answer", "answer_due"] {
+        raw.run(&format!("ALTER TABLE decisions DROP COLUMN {column}"));
+    }
     raw.run("DELETE FROM schema_versions WHERE version >= 4");
     if let Target::Sqlite(_) = world.target {
         raw.run("PRAGMA user_version = 3");

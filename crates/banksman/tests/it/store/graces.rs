@@ -16,11 +16,9 @@ use super::on_both;
 use super::world::World;
 
 on_both!(
-    an_answer_takes_effect_when_its_grace_period_is_over,
     every_answer_can_be_taken_back_until_it_takes_effect,
     a_second_answer_is_refused_meanwhile,
     an_answer_lapses_on_record_if_the_task_moves_on,
-    an_answer_that_is_given_in_time_is_not_overtaken_by_the_deadline,
 );
 
 const GRACE: Span = Span(10_000);
@@ -60,7 +58,10 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, OpsError>) -> DecisionError {
     }
 }
 
-fn an_answer_takes_effect_when_its_grace_period_is_over(world: &World) {
+/// On a store whose clock the test can set.
+#[test]
+fn an_answer_takes_effect_when_its_grace_period_is_over() {
+    let world = World::sqlite();
     let (id, due) = {
         let store = world.open();
         let id = to_asking(&store, "lift");
@@ -99,24 +100,23 @@ fn every_answer_can_be_taken_back_until_it_takes_effect(world: &World) {
 fn a_second_answer_is_refused_meanwhile(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
-    give(&store, &actor("human:kim"), &later("yes", id), NOON);
+    let due = give(&store, &actor("human:kim"), &later("yes", id), NOON).expect("later");
     let robin = actor("human:robin");
     let second = refusal(answer(&session(&store, &robin), &later("no", id), NOON));
     assert!(matches!(second, DecisionError::Answered { .. }), "{second}");
     let at_once = AnswerRequest { grace: Span(0), ..later("no", id) };
     let second = refusal(answer(&session(&store, &robin), &at_once, NOON));
     assert!(matches!(second, DecisionError::Answered { .. }), "{second}");
-    turn(&store, NOON.plus(GRACE));
+    turn(&store, due);
     assert_eq!(state(&store, id), "done");
 }
 
 fn an_answer_lapses_on_record_if_the_task_moves_on(world: &World) {
     let store = world.open();
     let id = to_asking(&store, "lift");
-    give(&store, &actor("human:kim"), &later("yes", id), NOON);
+    let due = give(&store, &actor("human:kim"), &later("yes", id), NOON).expect("later");
     let cancel = ask("human:robin", "cancelled", &[("reason", "not today")]);
     apply(&store, id, cancel, NOON.plus(Span(1_000)));
-    let due = NOON.plus(GRACE);
     assert_eq!((turn(&store, due), turn(&store, due)), (1, 0));
     assert_eq!(
         (state(&store, id).as_str(), notes(&store, id, Note::AnswerLapsed)),
@@ -124,7 +124,10 @@ fn an_answer_lapses_on_record_if_the_task_moves_on(world: &World) {
     );
 }
 
-fn an_answer_that_is_given_in_time_is_not_overtaken_by_the_deadline(world: &World) {
+/// On a store whose clock the test can set.
+#[test]
+fn an_answer_that_is_given_in_time_is_not_overtaken_by_the_deadline() {
+    let world = World::sqlite();
     let store = world.open();
     let id = to_asking(&store, "lift");
     let deadline = NOON.plus(Span(7 * DAY.0));

@@ -203,7 +203,7 @@ fn the_overview_counts(world: &World) {
         ready: 1,
         open_decisions: 1,
         // The start of the check.
-        pending_effects: 1,
+        pending_effects: 2,
         running: 1,
         next_timer: Some(NOON.plus(Span(2 * HOUR.0))),
         ..Overview::default()

@@ -44,8 +44,9 @@ fn effects_come_with_the_move_that_decided_them(world: &World) {
     };
     let prefix = |rest: &str| format!("{id}-{rest}");
     let before = (prefix("3-0"), Effect::Start { activity: Activity::Panel });
-    assert_eq!(keys(&pending(&store, NOON)), std::slice::from_ref(&before));
-    let all = [before, (prefix("5-0"), Effect::CleanUp)];
+    let left = (prefix("4-0"), Effect::CloseReviews);
+    assert_eq!(keys(&pending(&store, NOON)), [before.clone(), left.clone()]);
+    let all = [before, left, (prefix("5-0"), Effect::CleanUp)];
     assert_eq!(keys(&pending(&world.open(), NOON.plus(MINUTE))), all);
     let few = store.take_effects("any", NOON.plus(MINUTE), Span(0), 1).unwrap();
     assert_eq!(few.len(), 1);
@@ -134,7 +135,7 @@ fn effects_are_told_apart_for_ever(world: &World) {
     let all = keys.len();
     keys.sort();
     keys.dedup();
-    assert_eq!((all, keys.len()), (3, 3));
+    assert_eq!((all, keys.len()), (6, 6));
 }
 
 fn an_effect_is_taken_by_one_until_its_time_is_over(world: &World) {

@@ -68,6 +68,32 @@ const HOMONYMS: &[Homonym] = &[
     ),
     ("a level of proof", &["verified"], &["core/src/failure.rs"]),
     (
+        "the model and the role of agents, in settings, templates and expressions",
+        &["model", "role"],
+        &[
+            "banksman/src/config/agents.rs",
+            "banksman/src/config/keys.rs",
+            "banksman/src/config/panel.rs",
+            "banksman/src/engine/prompt.rs",
+            "banksman/src/ops/decisions/verdicts.rs",
+            "banksman/src/prompts.rs",
+            "core/src/failure.rs",
+            "core/src/lifecycle/check.rs",
+            "core/src/lifecycle/names.rs",
+            "core/src/panel/registry.rs",
+        ],
+    ),
+    (
+        "names of templates, of fragments and of settings",
+        &["allow", "spike", "subtasks"],
+        &[
+            "banksman/src/config/panel.rs",
+            "banksman/src/engine/job.rs",
+            "banksman/src/prompts.rs",
+            "core/src/lifecycle/builtin.rs",
+        ],
+    ),
+    (
         "what is counted in a message",
         &["error", "learnings", "problem", "spike", "step", "subtask", "subtasks"],
         &[

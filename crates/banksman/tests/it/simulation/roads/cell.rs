@@ -5,7 +5,7 @@
 use std::fmt;
 
 use banksman_core::failure::FailureClass;
-use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, State, StateKind};
+use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, State, StateActivity, StateKind};
 use banksman_core::panel::Verdict;
 use banksman_core::receipt::PrepareFault;
 
@@ -271,7 +271,7 @@ pub(super) fn events(lifecycle: &Lifecycle, state: &State, is_active: bool) -> V
         }
         Some(activity @ (Activity::Check | Activity::Merge)) => {
             // One that only looks finds what is there.
-            let outcomes = if does.is_some_and(|does| does.only_checks()) {
+            let outcomes = if does.is_some_and(StateActivity::only_checks) {
                 &[Outcome::NotMerged]
             } else {
                 activity.outcomes()

@@ -3,27 +3,22 @@
 
 use super::Row;
 
-const JUDGE: &str = "the worker runs again when its judge gives no verdict; a matter of the panels";
-const WORKER: &str =
-    "the worker runs again when nobody can review its work; a matter of the panels";
 const MISSION: &str = "only people move it; a matter of the agents of missions";
 
-/// The scene, the name of a cell, or its beginning before a `*`, and why it does not keep the rules.
+/// The scene, the name of a cell, or its beginning before a `*`, and why it does not keep the
+/// rules.
 const KNOWN: &[(&str, &str, &str)] = &[
-    ("judged", "judged blocked(awaiting_judge): CONCERN, always", JUDGE),
-    ("judged", "judged blocked(awaiting_judge): ESCALATE, always", JUDGE),
-    ("judged", "judged blocked(awaiting_judge): CONCERN, withdrawn, always", JUDGE),
-    ("judged", "judged blocked(awaiting_judge): nonsense, always", JUDGE),
-    ("judged", "judged blocked(awaiting_judge): silent reviewers, always", JUDGE),
-    ("judged", "judged blocked(awaiting_judge): no reviewer", JUDGE),
-    ("subtasks", "leaf review: no reviewer", WORKER),
     ("mission", "mission ASSIGNED: silence", MISSION),
-    ("mission", "mission INBOX: silence", MISSION),
     ("mission", "mission INBOX: no worker", MISSION),
     (
         "autonomous",
         "autonomous blocked: answer without",
         "it is offered where no subtask has failed; a matter of the decisions",
+    ),
+    (
+        "supervised",
+        "supervised blocked(unsettled): answer approve",
+        "a stale run left no commit, and the inbox does not offer what the lifecycle would refuse",
     ),
     (
         "workflow",
@@ -56,7 +51,7 @@ pub(super) fn check(scene: &str, rows: &[Row]) {
     for row in rows {
         match (row.broken.is_empty(), reason(scene, row)) {
             (false, None) => {
-                wrong.push(format!("{}\n    {}", row.name(), row.broken.join("\n    ")))
+                wrong.push(format!("{}\n    {}", row.name(), row.broken.join("\n    ")));
             }
             (true, Some(_)) => wrong.push(format!("{} keeps the rules; take it off", row.name())),
             (true, None) | (false, Some(_)) => {}

@@ -129,6 +129,8 @@ impl Plot {
             Asked::Plan => answers::planned(self.subtasks, id),
             Asked::Verdict => answers::verdict("APPROVE", id),
             Asked::Reply => answers::reply(true, id),
+            Asked::WorkPlan => answers::work_plan(id),
+            Asked::Delivery => answers::delivery(id),
         });
         let quick = matches!(Doing::of(&plan.work), Doing::FindMerge);
         let takes = if quick { Span(500) } else { TAKES };

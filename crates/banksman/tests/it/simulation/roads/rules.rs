@@ -7,8 +7,9 @@ use banksman_core::failure::{Deliverable, FailureClass, RetryPolicy};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::Overrides;
-use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::contract::{Field, Purpose, Trigger};
 use banksman_core::lifecycle::{Activity, StateKind};
+use banksman_core::machine::Record;
 
 use super::cell::{Ending, Event, Times};
 use super::drive::{Leg, Road};
@@ -69,7 +70,13 @@ fn ends_well(road: &Road, task: &Stored, tasks: &[Stored]) -> Option<String> {
     let history = road.world.ledger.store.history(id, 0).expect("the history is read");
     let entered = history.iter().rev().find(|entry| entry.seq == task.task.entered);
     let entered = entered.map(|entry| &entry.record);
-    let by_person = entered.is_some_and(|record| !record.actor.is_system());
+    // A merge that a person cancelled is stopped first.
+    let cancelled = |record: &Record| {
+        let leads_here = entered.is_some_and(|entered| entered.from.as_ref() == Some(&record.to));
+        leads_here && record.trigger == Trigger::Cancel.name() && !record.actor.is_system()
+    };
+    let was_cancelled = history.iter().any(|entry| cancelled(&entry.record));
+    let by_person = was_cancelled || entered.is_some_and(|record| !record.actor.is_system());
     let timeouts = |from: &str| -> BTreeSet<String> {
         let Some(from) = task.lifecycle.find_state(from) else { return BTreeSet::new() };
         let rows = task.lifecycle.exits(from).filter(|row| row.timeout.is_some());

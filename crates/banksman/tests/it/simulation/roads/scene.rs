@@ -14,10 +14,10 @@ use banksman::ops::{Session, workflows};
 use banksman::store::{Add, Store, Stored};
 use banksman_core::failure::RetryPolicy;
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::StateKind;
 use banksman_core::lifecycle::builtin;
 use banksman_core::lifecycle::check::{Overrides, check};
 use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::{State, StateKind};
 use banksman_core::machine::{Actor, NewTask};
 use banksman_core::schedule::Budget;
 use banksman_core::time::{Instant, Span};
@@ -96,7 +96,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         if lifecycle.purpose != Purpose::Task {
             continue;
         }
-        let plans = lifecycle.states.iter().any(|state| state.plans());
+        let plans = lifecycle.states.iter().any(State::plans);
         let root = Root::Task { lifecycle: name, subtasks: 1 };
         let purposes: &[Purpose] =
             if plans { &[Purpose::Task, Purpose::Review] } else { &[Purpose::Task] };
