@@ -9,9 +9,10 @@ use super::{Context, Exit, Result, moves};
 use crate::ops::policy;
 use crate::ops::tasks::{self};
 
-/// Retry a failed task
+/// Try a failed or blocked task again
 ///
-/// If the task already waits for a retry, the retry starts now.
+/// If the task already waits for a retry, the retry starts now. Of a task whose work is finished and
+/// waits for a judge, only the judgement is tried again.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman retry t12

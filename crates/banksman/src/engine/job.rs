@@ -51,7 +51,17 @@ pub(super) enum SpecError {
 
 impl From<EngineError> for SpecError {
     fn from(error: EngineError) -> Self {
-        Self::Engine(error)
+        match error {
+            // Nobody but a person can change them, so another attempt would end the same way.
+            EngineError::Project { .. } => {
+                let fix = "Correct its .banksman/config.toml; `banksman config list` checks it";
+                Self::Impossible(format!("{}. {fix}", with_causes(&error)))
+            }
+            EngineError::Store(_)
+            | EngineError::Site(_)
+            | EngineError::Mailbox(_)
+            | EngineError::BuiltIn { .. } => Self::Engine(error),
+        }
     }
 }
 

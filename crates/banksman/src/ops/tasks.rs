@@ -177,12 +177,12 @@ pub fn retry(
 ) -> Result<Applied, OpsError> {
     let store = decisions::may_move(session, id, now)?;
     let Stored { task, lifecycle, .. } = store.task(id)?;
-    let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == Trigger::Retry.name());
+    let has_a_way = lifecycle.has_exit(task.state, Trigger::Retry);
     let is_tried_again = task.epoch > 0 && task.is_claimable(&lifecycle);
     if is_tried_again && !has_a_way {
         return Ok(store.apply(id, Event::DelaySkipped(session.actor()), None, store.now(now)?)?);
     }
-    let request = steering(&lifecycle, Trigger::Retry, given);
+    let request = steering(&lifecycle, lifecycle.retry_trigger(task.state), given);
     moved(store, id, (&session.actor(), session.epoch()), &request, now)
 }
 
@@ -196,20 +196,18 @@ pub fn steer(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let store = decisions::may_move(session, id, now)?;
-    let request = steering(&store.task(id)?.lifecycle, trigger, given);
+    let lifecycle = store.task(id)?.lifecycle;
+    let request = steering(&lifecycle, trigger.name_in(&lifecycle), given);
     moved(store, id, (&session.actor(), session.epoch()), &request, now)
 }
 
-fn steering(
-    lifecycle: &Lifecycle,
-    trigger: Trigger,
-    given: &[(Field, Option<&str>)],
-) -> MoveRequest {
+fn steering(lifecycle: &Lifecycle, trigger: &str, given: &[(Field, Option<&str>)]) -> MoveRequest {
     let known = given.iter().filter(|(field, _)| lifecycle.has_field(*field));
     let fields = known.filter_map(|(field, value)| {
         Some((field.name_in(lifecycle).to_owned(), Value::from((*value)?)))
     });
-    MoveRequest::by(trigger, fields.collect())
+    let (trigger, fields) = (Some(trigger.to_owned()), fields.collect());
+    MoveRequest { trigger, fields, ..MoveRequest::default() }
 }
 
 /// A task with what surfaces show beside its row.

@@ -2,7 +2,7 @@
 //! the same on every card, whatever a lifecycle calls its actions.
 
 use super::check::is_word;
-use super::contract::{AnswerName, AnswerRole};
+use super::contract::{AnswerEffect, AnswerName, AnswerRole, Trigger};
 use super::problem::Problem;
 use super::{Lifecycle, RoleId, StateId, StateKind, TransitionTarget};
 use crate::text::clip;
@@ -78,6 +78,25 @@ impl Lifecycle {
             TransitionTarget::State(to) => Some(self.state(to).kind),
             TransitionTarget::Prior => None,
         })
+    }
+
+    /// What tries a task again where it stands: the answer to its question that continues the work,
+    /// what ends a rest by itself later, a retry, or an end of what blocks it.
+    pub fn retry_trigger(&self, from: StateId) -> &str {
+        let offers = self.state(from).does.iter().flat_map(|does| &does.offers);
+        let answer = offers.filter_map(|(action, trigger)| {
+            let effect = AnswerName::named(action)?.detail().effect;
+            (effect == AnswerEffect::Continues).then_some(trigger)
+        });
+        let rests = self.state(from).kind == StateKind::Blocked;
+        let timers = self.exits(from).filter(|row| rests && row.timeout.is_some());
+        let later = timers.map(|row| &row.trigger).filter(|trigger| {
+            let mut kinds = self.answer_kinds(from, trigger).peekable();
+            kinds.peek().is_some() && !kinds.any(is_end)
+        });
+        let ways = [Trigger::Retry, Trigger::Unblock];
+        let way = ways.into_iter().find(|way| self.has_exit(from, *way)).unwrap_or(Trigger::Retry);
+        answer.chain(later).next().map_or(way.name_in(self), String::as_str)
     }
 
     /// The role of an answer decides its key, so every action has one, and it is the right one.

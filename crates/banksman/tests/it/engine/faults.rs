@@ -245,6 +245,32 @@ fn a_project_whose_settings_do_not_parse_holds_up_its_own_tasks_only() {
     assert!(!harness.starts().contains(&"r1.2".to_owned()), "its work was not thrown away");
 }
 
+/// No further attempt would change it, so it is not tried again until a person says so.
+#[test]
+fn a_run_whose_settings_do_not_parse_goes_to_a_person_at_once() {
+    let (harness, settings) = two_projects();
+    let mut add = harness.command(&["add", "not begun"]);
+    let added = add.current_dir(harness.path("other")).output().expect("it starts");
+    assert!(added.status.success(), "{added:?}");
+    let id = TaskId(3);
+    let kept = fs::read(&settings).expect("settings");
+    fs::write(&settings, "limits = = \n").expect("written");
+    harness.pulse();
+    assert_eq!(harness.state(id), "blocked");
+    let asked = harness.ok(&["decisions", "show", "d1"]);
+    assert!(asked.contains("config.toml") && asked.contains("banksman config list"), "{asked}");
+    let started = || harness.starts().iter().filter(|run| run.starts_with("r3.")).count();
+    assert_eq!(started(), 0);
+
+    fs::write(&settings, kept).expect("written");
+    harness.ok(&["retry", "t3"]);
+    wait_until("it is done", || {
+        harness.pulse();
+        harness.state(id) == "done"
+    });
+    assert_eq!(started(), 1);
+}
+
 /// A repository may hold anything; whoever opens a pipe waits for ever.
 #[test]
 fn a_pipe_in_a_project_holds_up_its_own_tasks_only() {

@@ -24,20 +24,24 @@ fn site(others: &[(&str, &str)]) -> Harness {
         ("panel.retries", "0"),
         ("workers.scripted.roles", "[\"worker\"]"),
     ]);
-    let settings = harness.file("repo/.banksman/config.toml");
-    let command =
-        settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
-    let command = command.expect("a command").to_owned();
     for (name, role) in others {
-        harness.set(&[
-            (&format!("workers.{name}.agent"), "\"command\""),
-            (&format!("workers.{name}.command"), &command),
-            (&format!("workers.{name}.roles"), &format!("[\"{role}\"]")),
-        ]);
+        add_worker(&harness, name, role);
     }
     harness.script("t1", WORK);
     harness.script("any", &approval());
     harness
+}
+
+/// A worker with the same program and one role.
+fn add_worker(harness: &Harness, name: &str, role: &str) {
+    let settings = harness.file("repo/.banksman/config.toml");
+    let command =
+        settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
+    harness.set(&[
+        (&format!("workers.{name}.agent"), "\"command\""),
+        (&format!("workers.{name}.command"), command.expect("a command")),
+        (&format!("workers.{name}.roles"), &format!("[\"{role}\"]")),
+    ]);
 }
 
 fn driver(harness: &Harness) -> Driver {
@@ -113,6 +117,20 @@ fn work_that_nobody_can_judge_is_kept_until_a_person_decides() {
         harness.ok(&["decisions", "approve", "t1"]);
         until(&driver, id, done);
         assert!(is_merged(&harness), "{lifecycle}");
+    }
+}
+
+/// Whoever has set up a judge need not wait for the next attempt, and the worker does not run again.
+#[test]
+fn retry_asks_for_a_judgement_at_once() {
+    for (lifecycle, role, rests, done) in LIFECYCLES {
+        let harness = site(&[]);
+        let id = harness.add("paint it", &["--lifecycle", lifecycle]);
+        until(&driver(&harness), id, rests);
+        add_worker(&harness, "late", role);
+        harness.ok(&["retry", "t1"]);
+        until(&driver(&harness), id, done);
+        assert_eq!(runs(&harness), 1, "{lifecycle}");
     }
 }
 
