@@ -214,9 +214,25 @@ impl<'a> Git<'a> {
         self.succeeds("update-ref -m banksman --no-deref", &[name, new, old])
     }
 
+    /// Makes a branch that points to another one a branch of its own at the same commit, because
+    /// whatever is written to it would change the other one. Returns whether it was such a branch.
+    pub fn make_direct(&mut self, branch: &str) -> Result<bool> {
+        let name = format!("refs/heads/{branch}");
+        if !self.succeeds("symbolic-ref --quiet", &[&name])? {
+            return Ok(false);
+        }
+        let (command, commit) = match self.commit_of(&name)? {
+            Some(commit) => ("update-ref -m banksman --no-deref", Some(commit)),
+            None => ("symbolic-ref --delete", None),
+        };
+        let args: Vec<&str> = [name.as_str()].into_iter().chain(commit.as_deref()).collect();
+        self.run_checked(command, &args, SHORT)?;
+        Ok(true)
+    }
+
     pub fn delete_branch_at(&mut self, branch: &str, commit: &str) -> Result<()> {
         let name = format!("refs/heads/{branch}");
-        let deleted = self.run_checked("update-ref -d", &[&name, commit], SHORT);
+        let deleted = self.run_checked("update-ref --no-deref -d", &[&name, commit], SHORT);
         if deleted.is_err() && self.commit_of(&name)?.as_deref() == Some(commit) {
             return deleted.map(drop);
         }

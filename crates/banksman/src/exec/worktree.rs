@@ -17,6 +17,7 @@ pub mod removal;
 pub mod rescue;
 
 use std::fs;
+use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,6 +76,17 @@ impl From<RunError> for EndCause {
 pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<PreparedWorktree> {
     check_names(workspace)?;
     let mut job = WorktreeJob::new(runner, workspace)?;
+    match prepare_with(&mut job) {
+        Err(EndCause::NotPrepared { detail, class: PrepareFault::Environment }) => {
+            let obstacle = job.obstacle()?;
+            Err(obstacle.map_or_else(|| environment(detail), unusable))
+        }
+        prepared => prepared,
+    }
+}
+
+fn prepare_with(job: &mut WorktreeJob<'_>) -> JobResult<PreparedWorktree> {
+    let workspace = job.workspace;
     let held = job.lock_worktree(&workspace.worktree)?;
     let branches = job.resolve_branches()?;
     let found = job.find(&branches.start)?.map_err(|why| {
@@ -111,7 +123,7 @@ pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<Prep
         return Err(setup_failed(command, &output));
     }
     let fresh = checkout.fresh;
-    Ok(PreparedWorktree { base, head, fresh, conflicts, notes: job.notes, held })
+    Ok(PreparedWorktree { base, head, fresh, conflicts, notes: take(&mut job.notes), held })
 }
 
 /// Work on a task's worktree and its repository, by whatever runs its programs.
@@ -242,6 +254,10 @@ impl WorktreeJob<'_> {
         let mut refs = git.refs(&asked)?;
         let [local_base, local_branch, remote_base, remote_branch] =
             wanted.map(|name| refs.remove(&name?));
+        if local_branch.is_some() && git.make_direct(branch)? {
+            self.notes
+                .push(format!("`{branch}` pointed to another branch; now it is one of its own"));
+        }
         let start = match (local_base, remote_base) {
             (None, None) => {
                 return Err(unusable(format!(
@@ -274,13 +290,42 @@ impl WorktreeJob<'_> {
             // Created apart from the worktree, so that each step can be repeated after the other
             // has failed.
             if !self.repo_git().swap_ref(&name, start, "")? {
-                let detail =
-                    "another branch may have a prefix of this name, or this name as its prefix";
-                return Err(RunError::failed(format!("creating the branch `{branch}`"), detail));
+                return Err(RunError::failed(
+                    format!("creating the branch `{branch}`"),
+                    "git refuses",
+                ));
             }
         }
         let record = self.obtain(worktree, CheckoutTarget::Branch(branch))?;
         Ok(Checkout { record, fresh: true, is_clean: true })
+    }
+
+    /// What keeps the task's branch from being checked out until a person moves it, if anything does.
+    fn obstacle(&mut self) -> Result<Option<String>> {
+        let Workspace { branch, worktree, .. } = self.workspace;
+        let name = format!("refs/heads/{branch}");
+        let mut git = self.repo_git();
+        let holder = git.worktrees()?.into_iter().find(|listed| {
+            listed.branch.as_ref() == Some(&name) && !link::is_same(&listed.path, worktree)
+        });
+        if let Some(path) = holder.map(|listed| listed.path.display().to_string()) {
+            return Ok(Some(format!(
+                "the branch `{branch}` is checked out in `{path}`; free it with `git -C {path} \
+                 switch --detach`"
+            )));
+        }
+        // git keeps branches like files, so that a name and one below it exclude each other.
+        let above =
+            branch.match_indices('/').map(|(end, _)| format!("refs/heads/{}", &branch[..end]));
+        let names: Vec<String> = above.chain([format!("{name}/")]).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let found = git.refs(&names)?.into_keys().find(|other| *other != name);
+        Ok(found.as_deref().and_then(|other| other.strip_prefix("refs/heads/")).map(|other| {
+            format!(
+                "the branch `{other}` is in the way of `{branch}`; rename it with `git branch -m \
+                 {other} NAME`"
+            )
+        }))
     }
 
     /// Updates the branch to its published commits and onto its base, as far as that works without

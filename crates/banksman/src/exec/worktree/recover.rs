@@ -42,7 +42,7 @@ pub(in crate::exec) enum BranchPosition {
 }
 
 /// Moves the task's branch to work that was done on another branch or on a detached head, if that
-/// builds on the branch.
+/// builds on the branch. An agent may have made its branch point to another one; that ends here.
 pub(in crate::exec) fn move_branch_to_head(
     git: &mut Git<'_>,
     branch: &str,
@@ -58,6 +58,7 @@ pub(in crate::exec) fn move_branch_to_head(
     let Some(head) = status.head.clone() else {
         return Ok(BranchPosition::Away { at, head: String::new() });
     };
+    git.make_direct(branch)?;
     let is_ahead = match git.commit_of(&format!("refs/heads/{branch}"))? {
         Some(commit) => git.is_ancestor(&commit, &head)?,
         None => true,

@@ -18,13 +18,72 @@ use banksman_core::receipt::{MergeReport, PrepareFault};
 
 use super::{LocksIndex, World, checks, read, said, write};
 
+/// Another attempt would meet the same branch, so a person gets the command that moves it away.
 #[test]
-fn a_branch_checked_out_elsewhere_is_told() {
+fn a_branch_in_the_way_is_for_a_person() {
+    let elsewhere: fn(&World) = |world| {
+        world.git(&world.repo(), &["checkout", "--quiet", "-b", "banksman/t1"]);
+    };
+    let taken_meanwhile: fn(&World) = |world| {
+        let workspace = world.workspace("t1");
+        drop(world.prepare(&workspace));
+        world.work(&workspace.worktree, "a", "x");
+        world.git(&workspace.worktree, &["checkout", "--quiet", "--detach", "HEAD~1"]);
+        world.git(&world.repo(), &["checkout", "--quiet", "banksman/t1"]);
+    };
+    let above: fn(&World) = |world| {
+        world.git(&world.repo(), &["branch", "banksman"]);
+    };
+    let below: fn(&World) = |world| {
+        world.git(&world.repo(), &["branch", "banksman/t1/mine"]);
+    };
+    for (put, command) in [
+        (elsewhere, "git -C"),
+        (taken_meanwhile, "git -C"),
+        (above, "git branch -m banksman NAME"),
+        (below, "git branch -m banksman/t1/mine NAME"),
+    ] {
+        let world = World::new();
+        put(&world);
+        let fault = world.try_prepare(&world.workspace("t1")).unwrap_err();
+        assert_eq!(fault.class, PrepareFault::Unusable, "{fault}");
+        assert!(fault.detail.contains(command), "{fault}");
+    }
+}
+
+/// Whatever an agent makes of its branch, no other branch of the repository is written or deleted.
+#[test]
+fn a_branch_that_points_to_another_one_becomes_one_of_its_own() {
+    let to_base = |world: &World, at: &Path| {
+        world.git(at, &["checkout", "--quiet", "--detach"]);
+        world.git(at, &["symbolic-ref", "refs/heads/banksman/t1", "refs/heads/main"]);
+        world.git(at, &["symbolic-ref", "HEAD", "refs/heads/banksman/t1"]);
+    };
     let world = World::new();
-    world.git(&world.repo(), &["checkout", "--quiet", "-b", "banksman/t1"]);
-    let fault = world.try_prepare(&world.workspace("t1")).unwrap_err();
-    assert_eq!(fault.class, PrepareFault::Environment);
-    assert!(fault.detail.contains("app repo"), "{fault}");
+    let workspace = world.workspace("t1");
+    let main = world.rev("main");
+    let prepared = world.prepare(&workspace);
+    to_base(&world, &workspace.worktree);
+    write(&workspace.worktree.join("left"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&[]));
+    drop(prepared);
+    assert_eq!(evidence.committed.as_ref(), Some(&world.rev("banksman/t1")));
+    assert_eq!(world.rev("main"), main);
+
+    to_base(&world, &workspace.worktree);
+    assert_eq!(world.prepare(&workspace).head, main);
+    world.work(&workspace.worktree, "a", "x");
+    assert_eq!(world.rev("main"), main);
+
+    to_base(&world, &workspace.worktree);
+    world.remove(&workspace);
+    assert_eq!(world.rev("main"), main);
+    assert!(!world.has_ref("refs/heads/banksman/t1"));
+
+    world.git(&world.repo(), &["symbolic-ref", "refs/heads/banksman/t1", "refs/heads/main"]);
+    drop(world.prepare(&workspace));
+    world.work(&workspace.worktree, "a", "x");
+    assert_eq!(world.rev("main"), main);
 }
 
 #[test]
