@@ -42,7 +42,7 @@ use keys::Raw;
 pub const DEFAULTS: &str = include_str!("../default-config.toml");
 
 /// The folder of a project that holds its settings and lifecycles.
-pub const FOLDER: &str = ".banksman";
+pub const FOLDER: &str = crate::plain_file::SETTINGS_FOLDER;
 const FILE: &str = "config.toml";
 const LIFECYCLES: &str = "lifecycles";
 /// Settings that are paths, relative to the base of the file they are in.

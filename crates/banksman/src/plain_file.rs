@@ -28,7 +28,28 @@ pub fn read_text(path: &Path, most: usize) -> io::Result<String> {
     text_of(open(path)?, most)
 }
 
-/// The same of something that is open. The kind of the error is `FileTooLarge` or `InvalidData` if
+/// The folder of a project's settings. Agents may not write in it, but in the rest of the project.
+pub const SETTINGS_FOLDER: &str = ".banksman";
+
+/// Reads the text of a settings file, which no link may take from a place where agents write.
+pub fn read_settings(path: &Path, most: usize) -> io::Result<String> {
+    let text = read_text(path, most)?;
+    let Some(folder) = path.ancestors().find(|above| above.ends_with(SETTINGS_FOLDER)) else {
+        return Ok(text);
+    };
+    let root = folder.parent().filter(|root| !root.as_os_str().is_empty());
+    let (real, root) = (path.canonicalize()?, root.unwrap_or(Path::new(".")).canonicalize()?);
+    if real.starts_with(&root) && !real.starts_with(root.join(SETTINGS_FOLDER)) {
+        let message = format!(
+            "a link leads to {}, where agents may write; move the file into {SETTINGS_FOLDER}/",
+            real.display()
+        );
+        return Err(io::Error::new(ErrorKind::PermissionDenied, message));
+    }
+    Ok(text)
+}
+
+/// The text of something that is open. The kind of the error is `FileTooLarge` or `InvalidData` if
 /// it can be read, but is no such text.
 pub fn text_of(input: impl Read, most: usize) -> io::Result<String> {
     let mut bytes = Vec::new();
@@ -71,5 +92,31 @@ mod tests {
         assert_eq!(refused(&path("bytes")), "not UTF-8 after byte 0");
         assert_eq!(read_text(&path("none"), 3).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(open_unlinked(&path("link")).is_err() && open_unlinked(&path("text")).is_ok());
+    }
+
+    /// A link within a project would let an agent write what restricts it; a person may keep the
+    /// settings elsewhere.
+    #[test]
+    fn settings_do_not_come_from_where_agents_write() {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let read = |name: &str| read_settings(&root.path().join(".banksman").join(name), 9);
+        for folder in ["conf", ".banksman"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+            fs::write(root.path().join(folder).join("policy.yaml"), folder).unwrap();
+        }
+        fs::write(other.path().join("policy.yaml"), "other").unwrap();
+        assert_eq!(read("policy.yaml").unwrap(), ".banksman");
+        symlink("../conf/policy.yaml", root.path().join(".banksman/linked")).unwrap();
+        symlink("policy.yaml", root.path().join(".banksman/beside")).unwrap();
+        symlink(other.path().join("policy.yaml"), root.path().join(".banksman/far")).unwrap();
+        assert!(read("linked").unwrap_err().to_string().contains("conf/policy.yaml"));
+        assert_eq!(read("beside").unwrap(), ".banksman");
+        assert_eq!(read("far").unwrap(), "other");
+        fs::remove_dir_all(root.path().join(".banksman")).unwrap();
+        symlink("conf", root.path().join(".banksman")).unwrap();
+        assert_eq!(read("policy.yaml").unwrap_err().kind(), ErrorKind::PermissionDenied);
+        fs::remove_file(root.path().join(".banksman")).unwrap();
+        symlink(other.path(), root.path().join(".banksman")).unwrap();
+        assert_eq!(read("policy.yaml").unwrap(), "other");
     }
 }

@@ -229,7 +229,7 @@ impl Prompts {
     pub fn own(&self, name: &str) -> Result<Option<TemplateSource>, PromptError> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let path = folder.join(format!("{name}{END}"));
-        match plain_file::read_text(&path, limits::TEMPLATE_BYTES) {
+        match plain_file::read_settings(&path, limits::TEMPLATE_BYTES) {
             Ok(text) => Ok(Some(TemplateSource { name: name.to_owned(), text, file: Some(path) })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(PromptError::Read { path, source }),

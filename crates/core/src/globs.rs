@@ -29,6 +29,13 @@ impl Globs {
         let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         self.0.iter().any(|glob| glob.matches(&parts))
     }
+
+    /// The same for a path that may not be changed: what takes the place of a folder, such as a
+    /// link, changes everything in it.
+    pub fn any_guards(&self, path: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        self.0.iter().any(|glob| glob.matches(&parts) || parts_match(&glob.parts, &parts))
+    }
 }
 
 /// A pattern from the top of a tree that must match the whole path of a file, not only a folder
@@ -168,6 +175,21 @@ mod tests {
         for path in no {
             assert!(!globs.any_matches(path.as_bytes()), "{pattern} should not match {path}");
         }
+    }
+
+    #[test]
+    fn what_replaces_a_guarded_folder_is_guarded() {
+        let globs = Globs::new(&[".banksman/".to_owned(), "/keys/*".to_owned()]);
+        for (path, is_guarded) in [
+            (".banksman", true),
+            ("a/.banksman/b", true),
+            ("keys/a", true),
+            ("keys", false),
+            (".banksmans", false),
+        ] {
+            assert_eq!(globs.any_guards(path.as_bytes()), is_guarded, "{path}");
+        }
+        assert!(!globs.any_matches(b".banksman"));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::ops::tasks::{self};
 
 /// Try a failed or blocked task again
 ///
-/// If the task already waits for a retry, the retry starts now. Of a task whose work is finished and
-/// waits for a judge, only the judgement is tried again.
+/// If the task already waits for a retry, the retry starts now. If its finished work waits for a
+/// judge, only the judgement is tried again.
 #[derive(Debug, Args)]
 #[command(before_long_help = "Examples:
   banksman retry t12

@@ -24,7 +24,7 @@ pub(super) struct ParsedSetting {
 
 /// The text of a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>> {
-    match plain_file::read_text(path, FILE_BYTES) {
+    match plain_file::read_settings(path, FILE_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>

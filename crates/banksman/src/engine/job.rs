@@ -54,8 +54,7 @@ impl From<EngineError> for SpecError {
         match error {
             // Nobody but a person can change them, so another attempt would end the same way.
             EngineError::Project { .. } => {
-                let fix = "Correct its .banksman/config.toml; `banksman config list` checks it";
-                Self::Impossible(format!("{}. {fix}", with_causes(&error)))
+                Self::Impossible(format!("{}. Correct that file first", with_causes(&error)))
             }
             EngineError::Store(_)
             | EngineError::Site(_)

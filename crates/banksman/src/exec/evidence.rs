@@ -19,6 +19,7 @@ use banksman_core::receipt::Evidence;
 use super::files::{AtPath, if_exists};
 use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
 use super::job::{Verification, Workspace};
+use super::mailbox::FOLDER;
 use super::process::{Result, RunError, Runner};
 use super::worktree::{
     BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, move_branch_to_head,
@@ -178,7 +179,8 @@ fn find_violations(
         bad.take(EVIDENCE_PATHS).map(|path| shown(path)).collect()
     };
     evidence.outside = named(&is_outside);
-    evidence.denied = named(&|path| denied.any_matches(path));
+    // Whatever takes the place of the mailbox's folder decides what is in it.
+    evidence.denied = named(&|path| denied.any_guards(path) || path == FOLDER.as_bytes());
 
     let inner = status.nested.iter().map(|path| format!("{} (a nested repository)", shown(path)));
     evidence.outside.extend(inner.take(EVIDENCE_PATHS));

@@ -30,7 +30,7 @@ pub use names::file_name;
 pub(super) use signals::StepSignal;
 pub use signals::{Content, ExpectedSignal, SignalFile, SignalResult};
 
-const FOLDER: &str = ".workflow";
+pub(in crate::exec) const FOLDER: &str = ".workflow";
 pub const SPECS: &str = ".workflow/specs";
 pub(super) const SIGNALS: &str = ".workflow/signals";
 pub(super) const TAKEN: &str = ".workflow/signals/taken";

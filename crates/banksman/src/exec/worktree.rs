@@ -300,7 +300,7 @@ impl WorktreeJob<'_> {
         Ok(Checkout { record, fresh: true, is_clean: true })
     }
 
-    /// What keeps the task's branch from being checked out until a person moves it, if anything does.
+    /// What keeps the task's branch from being checked out until a person moves it.
     fn obstacle(&mut self) -> Result<Option<String>> {
         let Workspace { branch, worktree, .. } = self.workspace;
         let name = format!("refs/heads/{branch}");

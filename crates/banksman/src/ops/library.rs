@@ -14,7 +14,7 @@ use banksman_core::lifecycle::{Setting, StateKind, builtin, compose};
 use banksman_core::limits;
 
 use crate::exec::files::if_exists;
-use crate::plain_file::read_text;
+use crate::plain_file::read_settings;
 use crate::store::Definition;
 
 #[derive(Debug, thiserror::Error)]
@@ -185,6 +185,6 @@ fn read_composed(path: &Path) -> Result<String, LibraryError> {
 }
 
 fn read(path: &Path) -> Result<String, LibraryError> {
-    read_text(path, limits::LIFECYCLE_BYTES)
+    read_settings(path, limits::LIFECYCLE_BYTES)
         .map_err(|source| LibraryError::Read { path: path.to_owned(), source })
 }

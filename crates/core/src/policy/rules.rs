@@ -93,7 +93,7 @@ pub(super) fn path_matches(pattern: &str, location: &PathLocation) -> bool {
         return matches!(location, PathLocation::Outside(_));
     }
     location.path().is_some_and(|path| {
-        Globs::new(&[pattern.to_owned()]).any_matches(path.trim_start_matches('/').as_bytes())
+        Globs::new(&[pattern.to_owned()]).any_guards(path.trim_start_matches('/').as_bytes())
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use banksman_core::limits::WORKFLOW_PATH_BYTES;
 
-use super::{MailboxError, Result, make};
+use super::{FOLDER, MailboxError, Result, make};
 use crate::exec::files::{AtPath, FileError, fault};
 
 /// Normalises a path from the repository's root; an error if its components lead elsewhere.
@@ -42,8 +42,13 @@ fn walk(
     let (name, folders) = parts.split_last().expect("a path without parts is refused");
     let root = root.canonicalize().at("find", root)?;
     let mut real = root.clone();
+    let is_of_mailbox = parts.first() == Some(&FOLDER);
     for folder in folders {
         let next = real.join(folder);
+        // A merged link would put answers where any agent may commit them.
+        if is_of_mailbox && next.is_symlink() {
+            return Err(refused(path, "is reached through a link"));
+        }
         let found = match next.canonicalize() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if !on_missing(&next)? {

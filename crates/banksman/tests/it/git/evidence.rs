@@ -133,6 +133,21 @@ fn links_that_lead_out_are_not_allowed() {
     assert!(evidence.committed.is_none() && evidence.checks.is_empty());
 }
 
+/// Whoever replaces the folder of the answers of a workflow could commit answers.
+#[test]
+fn what_takes_the_place_of_the_mailbox_is_denied() {
+    for is_committed in [false, true] {
+        let (world, workspace, prepared) = begun();
+        symlink("src", workspace.worktree.join(".workflow")).unwrap();
+        if is_committed {
+            world.commit_in(&workspace.worktree, "a link");
+        }
+        let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+        assert_eq!(evidence.denied, [".workflow"]);
+        assert!(evidence.checks.is_empty());
+    }
+}
+
 #[test]
 fn a_repository_inside_is_refused() {
     let (world, workspace, prepared) = begun();

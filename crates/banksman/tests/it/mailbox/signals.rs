@@ -126,6 +126,16 @@ fn what_is_no_plain_file_is_not_read() {
     assert!(matches!(world.only(gate("U")).content, Content::NotYet { .. }));
 }
 
+/// A branch that was merged may have brought a link, and what it leads to.
+#[test]
+fn no_answer_is_read_through_a_link() {
+    let world = World::new();
+    world.write("wf/signals/G-pass", "");
+    symlink("wf", world.root().join(".workflow")).unwrap();
+    let looked = world.mailbox.look(&[gate("G")], Instant(WRITTEN.0 + 11 * MINUTE));
+    assert!(matches!(looked, Err(MailboxError::Path { .. })), "{looked:?}");
+}
+
 #[test]
 fn of_two_verdicts_the_one_against_it_comes_first() {
     let world = World::new();

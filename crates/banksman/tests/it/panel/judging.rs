@@ -120,7 +120,7 @@ fn work_that_nobody_can_judge_is_kept_until_a_person_decides() {
     }
 }
 
-/// Whoever has set up a judge need not wait for the next attempt, and the worker does not run again.
+/// Whoever has set up a judge need not wait, and the worker does not run again.
 #[test]
 fn retry_asks_for_a_judgement_at_once() {
     for (lifecycle, role, rests, done) in LIFECYCLES {
