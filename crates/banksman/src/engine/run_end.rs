@@ -192,7 +192,10 @@ impl<'a> RunEnds<'a> {
     ) -> Result<Fields> {
         let reading = receipt.reading.as_ref();
         let resets_at = classification.resets_at.or(pause.map(|pause| pause.until));
-        let (pr_url, pr_head) = self.delivered(stored, receipt, classification)?.unzip();
+        // An answer, such as a plan, is not the work, whatever is on the branch.
+        let delivered = self.delivered(stored, receipt, classification)?;
+        let delivered = delivered.filter(|_| expects(stored) != Deliverable::Answer);
+        let (pr_url, pr_head) = delivered.unzip();
         let facts = [
             (Field::PrUrl, pr_url.map(Value::from)),
             (Field::PrHead, pr_head.map(Value::from)),

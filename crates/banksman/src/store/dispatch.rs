@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{AgentRole, Field, Trigger};
 use banksman_core::lifecycle::{
-    Lifecycle, RoleId, StateId, StateKind, Transition, TransitionTarget,
+    Lifecycle, Outcome, RoleId, Route, StateActivity, StateId, StateKind, Transition,
+    TransitionTarget,
 };
 use banksman_core::machine::{Actor, Claim};
 use banksman_core::schedule::{
@@ -412,12 +413,18 @@ pub fn roles_of(stored: &Stored, state: StateId) -> Vec<String> {
     let is_for_workers = roles.iter().any(|role| role == worker);
     match stored.text(Field::Role) {
         Some(_) if roles.is_empty() => roles,
-        Some(own) if is_for_workers || stored.lifecycle.state(state).kind == StateKind::Queued => {
+        Some(own) if is_for_workers || is_queue_of(&stored.lifecycle, state, &roles) => {
             vec![own.to_owned()]
         }
         None if is_for_workers => vec![worker.to_owned()],
         Some(_) | None => roles,
     }
+}
+
+/// Whether a queue is for roles of the lifecycle, and not for one that only a later activity names.
+fn is_queue_of(lifecycle: &Lifecycle, state: StateId, roles: &[String]) -> bool {
+    let is_own = |role: &String| lifecycle.find_role(role).is_some();
+    lifecycle.state(state).kind == StateKind::Queued && roles.iter().all(is_own)
 }
 
 /// The roles in which agents of this program may take a task in a state: those of the claims out of
@@ -431,13 +438,16 @@ fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
         }
         StateKind::Queued => {
             let mut roles: Vec<String> = Vec::new();
-            let leads_on = |row: &&Transition| match row.to {
-                TransitionTarget::State(to) => lifecycle.state(to).does.is_some(),
-                TransitionTarget::Prior => false,
-            };
-            for name in claim_roles(lifecycle, lifecycle.exits(id).filter(leads_on)) {
-                if !roles.iter().any(|known| known == name) {
-                    roles.push(name.to_owned());
+            let claims = lifecycle.exits(id).filter(|row| row.trigger == Trigger::Claim.name());
+            for row in claims {
+                let does = claimed_state(row).and_then(|to| lifecycle.state(to).does.as_ref());
+                let Some(does) = does else { continue };
+                let next = after_wait(lifecycle, row, does);
+                let own = claim_roles(lifecycle, std::iter::once(row));
+                for name in next.map_or_else(|| own.collect(), |role| vec![role]) {
+                    if !roles.iter().any(|known| known == name) {
+                        roles.push(name.to_owned());
+                    }
                 }
             }
             roles
@@ -449,6 +459,26 @@ fn worker_roles(lifecycle: &Lifecycle, id: StateId) -> Vec<String> {
         | StateKind::Failed
         | StateKind::Cancelled => Vec::new(),
     }
+}
+
+fn claimed_state(row: &Transition) -> Option<StateId> {
+    match row.to {
+        TransitionTarget::State(to) => Some(to),
+        TransitionTarget::Prior => None,
+    }
+}
+
+/// The role of the agent that begins as soon as a claim's wait is over: whoever claims is that
+/// agent.
+fn after_wait<'a>(
+    lifecycle: &'a Lifecycle,
+    claim: &Transition,
+    does: &StateActivity,
+) -> Option<&'a str> {
+    let Some(Route::Trigger(met)) = does.outcomes.get(&Outcome::Met) else { return None };
+    let from = claimed_state(claim)?;
+    let row = lifecycle.exits(from).find(|row| row.trigger == *met)?;
+    lifecycle.state(claimed_state(row)?).does.as_ref()?.role.as_deref()
 }
 
 /// A state may name a role that only selects worker and prompt, such as a planner. Its lease then

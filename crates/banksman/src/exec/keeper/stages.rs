@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use banksman_core::failure::{self, RunExpectation};
+use banksman_core::failure::{self, Deliverable, RunExpectation};
 use banksman_core::fence::fence;
 use banksman_core::limits;
 use banksman_core::policy::Action;
@@ -21,7 +21,7 @@ use super::super::job::{
     AgentWork, Evaluator, JobResult, JobWork, RunLimits, StepJudge, Verification, Workspace,
 };
 use super::super::merge::{find, merge};
-use super::super::worktree::environment;
+use super::super::worktree::{environment, rescue};
 use super::super::{evidence, files, worktree};
 use super::Keeper;
 use super::agent_turn::{AgentTurn, Logs};
@@ -149,6 +149,11 @@ impl Keeper {
         let missing = files::missing(folder, &demanded.outputs, &demanded.files);
         let signal_file = self.take_signal_file(demanded, folder);
         let workspace = place.map(|(workspace, _)| workspace);
+        // Whoever answers changes nothing, so that its commits never count as the task's work.
+        let answers = place.filter(|_| work.expects == Deliverable::Answer);
+        let set_aside = answers
+            .map(|(workspace, prepared)| rescue::take_back(self, workspace, &prepared.head))
+            .transpose()?;
         let mut evidence = match place {
             Some((workspace, prepared)) => {
                 // A merge that the agent did not finish must not become a commit of markers.
@@ -166,6 +171,10 @@ impl Keeper {
         }
         if let Some((workspace, prepared)) = place {
             evidence.unmerged = self.unmerged(workspace, prepared, &evidence)?;
+        }
+        if let Some(reference) = set_aside.flatten() {
+            let note = format!("it was to answer only; what it changed is saved as `{reference}`");
+            evidence.notes.push(note);
         }
         evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);
         evidence.missing = missing;

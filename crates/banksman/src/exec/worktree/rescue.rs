@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::names::rescue_name;
-use super::{WorktreeJob, link};
+use super::{WorktreeJob, WorktreeState, link};
 use crate::exec::files::{AtPath, remove_if_exists};
-use crate::exec::git::{Git, MergeTree, Status, shown};
-use crate::exec::process::{Result, RunError};
+use crate::exec::git::{CheckoutTarget, Git, MergeTree, Status, shown};
+use crate::exec::job::Workspace;
+use crate::exec::process::{Result, RunError, Runner};
 
 /// The prefix of all rescue refs.
 const REFS: &str = "refs/banksman/rescue/";
@@ -24,6 +25,29 @@ pub(super) struct Saved {
     pub(super) reference: Option<String>,
     /// Whether everything was saved: a nested repository or an unreadable file cannot be.
     pub(super) whole: bool,
+}
+
+/// Brings a worktree back to the commit at which a run began that was not to change anything. What
+/// it changed is saved first; returns where, if there was anything.
+pub fn take_back(
+    runner: &mut dyn Runner,
+    workspace: &Workspace,
+    began: &str,
+) -> Result<Option<String>> {
+    let mut job = WorktreeJob::new(runner, workspace)?;
+    let WorktreeState::Ours(record) = job.inspect(&workspace.worktree)? else { return Ok(None) };
+    let status = job.git().status()?;
+    let is_on_branch = status.branch.as_ref() == Some(&workspace.branch);
+    if is_on_branch && status.is_clean() && status.head.as_deref() == Some(began) {
+        return Ok(None);
+    }
+    let saved = job.save(&record, &[began.to_owned()])?;
+    let mut git = job.git();
+    git.make_direct(&workspace.branch)?;
+    git.force_checkout(CheckoutTarget::Commit(began))?;
+    git.clean_untracked()?;
+    git.set_branch_to_head(&workspace.branch)?;
+    Ok(saved.reference)
 }
 
 impl WorktreeJob<'_> {

@@ -114,6 +114,18 @@ impl Harness {
     }
 
     /// Changes settings of the project.
+    /// A worker with the program of the usual one, and one role.
+    pub(crate) fn add_worker(&self, name: &str, role: &str) {
+        let settings = self.file("repo/.banksman/config.toml");
+        let command =
+            settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
+        self.set(&[
+            (&format!("workers.{name}.agent"), "\"command\""),
+            (&format!("workers.{name}.command"), command.expect("a command")),
+            (&format!("workers.{name}.roles"), &format!("[\"{role}\"]")),
+        ]);
+    }
+
     pub(crate) fn set(&self, settings: &[(&str, &str)]) {
         let mut all = self.settings.borrow_mut();
         all.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));

@@ -25,23 +25,11 @@ fn site(others: &[(&str, &str)]) -> Harness {
         ("workers.scripted.roles", "[\"worker\"]"),
     ]);
     for (name, role) in others {
-        add_worker(&harness, name, role);
+        harness.add_worker(name, role);
     }
     harness.script("t1", WORK);
     harness.script("any", &approval());
     harness
-}
-
-/// A worker with the same program and one role.
-fn add_worker(harness: &Harness, name: &str, role: &str) {
-    let settings = harness.file("repo/.banksman/config.toml");
-    let command =
-        settings.lines().find_map(|line| line.strip_prefix("workers.scripted.command = "));
-    harness.set(&[
-        (&format!("workers.{name}.agent"), "\"command\""),
-        (&format!("workers.{name}.command"), command.expect("a command")),
-        (&format!("workers.{name}.roles"), &format!("[\"{role}\"]")),
-    ]);
 }
 
 fn driver(harness: &Harness) -> Driver {
@@ -127,7 +115,7 @@ fn retry_asks_for_a_judgement_at_once() {
         let harness = site(&[]);
         let id = harness.add("paint it", &["--lifecycle", lifecycle]);
         until(&driver(&harness), id, rests);
-        add_worker(&harness, "late", role);
+        harness.add_worker("late", role);
         harness.ok(&["retry", "t1"]);
         until(&driver(&harness), id, done);
         assert_eq!(runs(&harness), 1, "{lifecycle}");

@@ -4,7 +4,8 @@ use banksman_core::lifecycle::contract::Field;
 use banksman_core::time::Span;
 use serde_json::{Value, json};
 
-use super::desk::{Desk, PARENT, answer, plan, rate_limits, subtask};
+use super::desk::{Desk, PARENT, answer, one_subtask, plan, rate_limits, subtask};
+use crate::engine::driver::Driver;
 
 const BLOCKS: &str = "answer {\"verdict\":\"BLOCK\",\"rationale\":\"no test\",\"concerns\":[],\"suggestions\":[]}\nsuccess looked\n";
 
@@ -36,6 +37,33 @@ fn a_planner_may_say_that_it_cannot_be_broken_down() {
     assert!(
         body.contains("## Decomposition History\n\n- v1:") && body.contains("\n- v2:"),
         "{body}"
+    );
+}
+
+/// Also the claim from the queue is for a planner, and what a planner commits is not the work.
+#[test]
+fn only_a_planner_plans_and_its_commits_are_put_aside() {
+    let desk = Desk::with(&[("workers.scripted.roles", "[\"worker\", \"reviewer\"]")], &[]);
+    desk.harness.add_worker("planner", "planner");
+    let desk = Desk { driver: Driver::of(desk.harness.root(), Span(100)), ..desk };
+    let commit = "run echo x >planned && git add -A && git commit -qm planned\nrun echo y >left\n";
+    desk.harness.script("r1.1", &format!("{commit}success no plan\n"));
+    desk.harness.script("r1.2", &format!("{commit}{}", answer(&one_subtask())));
+    desk.until(PARENT, "waiting");
+    let runs = desk.driver.store.past_runs(PARENT, 9).expect("runs");
+    let by: Vec<&str> = runs.iter().map(|run| run.worker.as_str()).collect();
+    assert_eq!(by, ["planner", "planner"]);
+    assert_eq!((desk.field("pr_head"), desk.field("pr_url")), (Value::Null, Value::Null));
+    let saved = desk.harness.git(&["for-each-ref", "--format=%(refname)", "refs/banksman/rescue"]);
+    assert!(!saved.is_empty());
+
+    desk.approve();
+    desk.until(PARENT, "merge_ready");
+    let head = desk.field("pr_head");
+    let work = desk.harness.git(&["ls-tree", "--name-only", head.as_str().expect("a commit")]);
+    assert!(
+        work.contains("work-t1") && !work.contains("planned") && !work.contains("left"),
+        "{work}"
     );
 }
 
