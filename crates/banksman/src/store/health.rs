@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::apply::apply_to;
 use super::audit::{GENESIS, HistoryEntry, hex};
 use super::conn::{DbError, Row};
-use super::damage::{damage_of, unless_damaged};
+use super::damage::damage_of;
 use super::dispatch::roles_of;
 use super::feed;
 use super::query::{self, PAGE};
@@ -62,10 +62,20 @@ impl Store {
         let mut report = own.check_tasks(|tx, stored, _| {
             let mut findings = Vec::new();
             state_findings(tx, stored, &mut findings)?;
+            for missing in missing_of(tx, stored)? {
+                findings.push(match missing {
+                    Missing::Mover => {
+                        let state = &stored.state().name;
+                        format!("is stranded in {state}: nothing will move it on")
+                    }
+                    other => other.to_string(),
+                });
+            }
             run_findings(tx, &stored.task, &mut findings)?;
             query::read_all(tx, stored.task.id)?;
             Ok((findings, 0))
         })?;
+        report.findings.extend(own.read(orphaned_records)?);
         report.findings.extend(own.read(circles)?);
         report.faults = own.read(faults)?;
         own.read_all()?;
@@ -85,14 +95,13 @@ impl Store {
 
     /// Makes again what the store lacks for its tasks: timers, decisions, places in the queue and
     /// starts of activities, as the lifecycle and the task say. Every task that lacked something
-    /// gets a record of it, and no task gets another state. Returns what was made.
+    /// gets a record of it, and no task gets another state. A task with another fault is left alone,
+    /// because what follows from it may be just as wrong. Returns what was made.
     pub fn repair(&self, actor: &Actor, now: Instant) -> Result<Vec<HealthFinding>> {
         let own = Self { damaged: Arc::default(), ..self.clone() };
         let lacking = own.check_tasks(|tx, stored, _| {
-            let missing =
-                machine::missing(&stored.lifecycle, &stored.task, &stored_movers(tx, stored)?);
-            let restorable = missing.iter().filter(|missing| missing.can_be_restored());
-            Ok((restorable.map(Missing::to_string).collect(), 0))
+            let restorable = restorable(tx, stored)?;
+            Ok((restorable.iter().map(Missing::to_string).collect(), 0))
         })?;
         let tasks: BTreeSet<TaskId> = lacking.findings.iter().map(|found| found.task).collect();
         let mut repaired = Vec::new();
@@ -100,12 +109,20 @@ impl Store {
             let actor = actor.clone();
             let done = self.write(move |tx| {
                 let old = tx.load_for_update(id)?;
+                if restorable(tx, &old)?.is_empty() {
+                    return Ok(None);
+                }
                 let movers = stored_movers(tx, &old)?;
                 let event = Event::Restored { actor: actor.clone(), movers };
-                apply_to(tx, old, &event, None, now)
+                Ok(apply_to(tx, old, &event, None, now)?.entry)
             });
-            let applied = unless_damaged(done)?;
-            if applied.is_some_and(|applied| applied.entry.is_some()) {
+            let entry = match done {
+                Err(error) if error.is_of_database() => return Err(error),
+                // The check still names the task.
+                Err(_) => None,
+                Ok(entry) => entry,
+            };
+            if entry.is_some() {
                 let found = lacking.findings.iter().filter(|found| found.task == id);
                 repaired.extend(found.cloned());
             }
@@ -157,11 +174,13 @@ impl Store {
 
     /// Verifies every history: its hash chain, its numbers, and that it leads to the task.
     pub fn verify_history(&self) -> Result<HealthReport> {
-        self.check_tasks(|tx, stored, digest| {
+        let mut report = self.check_tasks(|tx, stored, digest| {
             digest.update(stored.task.id.0.to_be_bytes());
             digest.update(&stored.head);
             history_findings(tx, stored)
-        })
+        })?;
+        report.findings.extend(self.read(orphaned_records)?);
+        Ok(report)
     }
 
     /// Reads what belongs to no single task.
@@ -192,7 +211,6 @@ impl Store {
                 Ok((report, digest, next))
             })?;
         }
-        report.findings.extend(self.read(orphaned_records)?);
         report.digest = hex(&digest.finalize());
         Ok(report)
     }
@@ -287,18 +305,28 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
     {
         findings.push(damage.to_string());
     }
-    for missing in machine::missing(lifecycle, task, &stored_movers(tx, stored)?) {
-        let state = &stored.state().name;
-        findings.push(match missing {
-            Missing::Mover => format!("is stranded in {state}: nothing will move it on"),
-            other => other.to_string(),
-        });
-    }
     let open = tx.count(sql::COUNT_OPEN_NEEDS, &params![task.id])?;
     if open != task.open_needs {
         findings.push(format!("waits for {} tasks, but {open} are open", task.open_needs));
     }
     Ok(())
+}
+
+fn missing_of(tx: &mut Tx<'_>, stored: &Stored) -> Result<Vec<Missing>> {
+    Ok(machine::missing(&stored.lifecycle, &stored.task, &stored_movers(tx, stored)?))
+}
+
+/// What can be made again for a task: nothing while something else about it is wrong.
+fn restorable(tx: &mut Tx<'_>, stored: &Stored) -> Result<Vec<Missing>> {
+    let mut faults = Vec::new();
+    state_findings(tx, stored, &mut faults)?;
+    run_findings(tx, &stored.task, &mut faults)?;
+    if !faults.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut missing = missing_of(tx, stored)?;
+    missing.retain(Missing::can_be_restored);
+    Ok(missing)
 }
 
 /// What the store has that could move a task on. A surplus timer changes nothing when it is due:

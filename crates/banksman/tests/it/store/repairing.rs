@@ -20,6 +20,8 @@ on_both_damaging!(
     a_repaired_question_is_answered_like_any_other,
     a_start_that_was_lost_is_made_again,
     what_cannot_be_made_again_is_left,
+    a_task_with_another_fault_gets_no_place_in_the_queue,
+    a_history_without_a_task_stops_no_repair,
     a_task_behind_a_cancelled_one_is_named,
     tasks_that_wait_for_each_other_are_named,
     a_missing_worker_is_a_warning,
@@ -161,6 +163,54 @@ fn what_cannot_be_made_again_is_left(world: &World) {
     assert_eq!(found(&store), stranded, "every part has ended, and nobody is told");
     assert_eq!(repair(&store, NOON), [""; 0]);
     assert_eq!(found(&store), stranded);
+}
+
+/// The place would start a task before what it needs, or a second time.
+fn a_task_with_another_fault_gets_no_place_in_the_queue(world: &World) {
+    let store = world.open();
+    let first = add(&store, "first");
+    let second = added(&store, load_after("second", &[first])).stored.task.id;
+    let run = claim(&store, "worker:w1", NOON).expect("it is claimed").run;
+    assert_eq!(run.task, first);
+    let place = "its place in the queue is wrong";
+    for (damage, fault) in [
+        (
+            format!("UPDATE tasks SET open_needs = 0 WHERE id = {}", second.0),
+            format!("{second}: waits for 0 tasks, but 1 are open"),
+        ),
+        (
+            format!(
+                "UPDATE tasks SET lease_worker = NULL, lease_expires_at = NULL WHERE id = {}",
+                first.0
+            ),
+            format!("{first}: its run {} is under way without a lease", run.epoch),
+        ),
+    ] {
+        world.raw().run(&damage);
+        let named = found(&store);
+        assert!(
+            named.contains(&fault) && named.iter().any(|one| one.ends_with(place)),
+            "{named:?}"
+        );
+        assert_eq!(repair(&store, NOON), [""; 0], "{damage}");
+        assert_eq!(found(&store), named);
+        assert!(claim(&store, "worker:w2", NOON).is_none(), "{damage}");
+    }
+}
+
+fn a_history_without_a_task_stops_no_repair(world: &World) {
+    let store = world.open();
+    let gone = add(&store, "gone");
+    let queued = add(&store, "queued");
+    let mut raw = world.raw();
+    raw.lift_constraints();
+    raw.run(&format!(
+        "DELETE FROM tasks WHERE id = {}; UPDATE tasks SET queue_rank = NULL",
+        gone.0
+    ));
+    assert_eq!(repair(&store, NOON), [format!("{queued}: its place in the queue is wrong")]);
+    let left = [format!("{gone}: has a history but is not there")];
+    assert_eq!(found(&store), left);
 }
 
 fn a_task_behind_a_cancelled_one_is_named(world: &World) {
