@@ -72,13 +72,10 @@ fn a_conflict_and_a_failed_check_are_work_for_an_agent() {
         world.ends(outcome, "in src/lib.rs", json!({}), "blocked(needs_person)");
     }
     let mut world = merging();
-    world.ends(
-        Outcome::Exhausted,
-        "the checkout is in the way",
-        json!({}),
-        "blocked(needs_person)",
-    );
-    assert_eq!(world.field("question"), "the checkout is in the way");
+    world.ends(Outcome::Exhausted, "the checkout is in the way", json!({}), "merging(hindered)");
+    assert_eq!(world.field("problem"), "the checkout is in the way");
+    world.goes("human:kim", "on merge_again", json!({}), "merging");
+    world.ends(Outcome::Merged, "", json!({}), "done");
 }
 
 #[test]
@@ -91,7 +88,7 @@ fn nothing_is_both_merged_and_cancelled() {
     }
     let mut world = merging();
     world.times_out("1d", "merging(taking_back)");
-    world.ends(Outcome::NotMerged, "", json!({}), "blocked(needs_person)");
+    world.ends(Outcome::NotMerged, "", json!({}), "merging(hindered)");
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use banksman_core::lifecycle::check::{Overrides, check};
-use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::contract::{AnswerRole, Field, Trigger};
 use banksman_core::lifecycle::{
-    Activity, RoleId, Setting, Since, State, StateId, StateKind, Transition, TransitionTarget,
+    Activity, Outcome, RoleId, Route, Setting, Since, State, StateId, StateKind, Transition,
+    TransitionTarget,
 };
 use banksman_core::machine::{
     Event, NewTask, RejectReason, Rejected, StepResult, TaskUpdate, TransitionRequest,
@@ -36,7 +37,54 @@ fn every_question_has_a_deadline() {
             );
         }
     }
-    assert_eq!(asked, 19);
+    assert_eq!(asked, 22);
+}
+
+/// Accepted work whose merge is hindered has nothing left to be done by an agent, so no answer that
+/// lets it go on pays for a run.
+#[test]
+fn an_answer_about_a_hindered_merge_starts_no_agent() {
+    let mut answers = 0;
+    for lifecycle in every_lifecycle() {
+        let reaches = |from: StateId, trigger: &str, role: RoleId| -> Vec<StateId> {
+            let rows = lifecycle.exits(from).filter(|row| row.trigger == trigger);
+            let rows = rows.filter(|row| row.roles.contains(&role));
+            let target = |row: &Transition| match row.to {
+                TransitionTarget::State(to) => Some(to),
+                TransitionTarget::Prior => None,
+            };
+            rows.filter_map(target).collect()
+        };
+        for (id, state) in (0_u16..).map(StateId).zip(&lifecycle.states) {
+            let merges = state.does.as_ref().filter(|does| does.activity == Activity::Merge);
+            let Some(Route::Trigger(fails)) =
+                merges.and_then(|does| does.route(Outcome::Exhausted))
+            else {
+                continue;
+            };
+            for asked in reaches(id, fails, RoleId::SYSTEM) {
+                let offers = lifecycle.state(asked).does.iter().flat_map(|does| &does.offers);
+                for (action, trigger) in offers {
+                    if lifecycle.answer_role(asked, action, trigger) != AnswerRole::GoOn {
+                        continue;
+                    }
+                    for to in reaches(asked, trigger, RoleId::HUMAN) {
+                        let to = lifecycle.state(to);
+                        let activity = to.does.as_ref().map(|does| does.activity);
+                        answers += 1;
+                        assert!(
+                            to.kind != StateKind::Queued && activity != Some(Activity::Agent),
+                            "{}: `{action}` in {} leads to {}",
+                            lifecycle.id,
+                            lifecycle.state(asked).name,
+                            to.name
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(answers > 5, "{answers}");
 }
 
 /// Nothing went wrong before these: work is handed in as planned, or a veto window is open for

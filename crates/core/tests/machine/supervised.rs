@@ -104,7 +104,8 @@ fn a_merge_that_fails_is_work_for_an_agent_or_a_question() {
         world.ends(outcome, "in src/lib.rs", json!({}), "blocked");
     }
     let mut world = merging();
-    world.ends(Outcome::Exhausted, "the checkout is in the way", json!({}), "blocked");
+    world.ends(Outcome::Exhausted, "the checkout is in the way", json!({}), "merging(hindered)");
+    world.goes("human:kim", "on merge_again", json!({}), "merging");
     let mut world = merging();
     world.goes("human:kim", "on cancel", json!({ "reason": "no" }), "merging(taking_back)");
     world.ends(Outcome::NotMerged, "", json!({}), "cancelled");

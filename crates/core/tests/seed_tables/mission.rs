@@ -140,8 +140,8 @@ const AGENT_OF_WORK: &[(&str, &str)] = &[
 /// The seed bounds nothing in time and says nothing about how people are asked.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
-    states: &[("merging", Reviewing), ("merging(taking_back)", Reviewing)],
-    requires: &[("merging", &["approvedBy", "approvedAt", "decisionNote"])],
+    states: &[("merging", Reviewing), ("merging(taking_back)", Reviewing), ("merging(hindered)", Waiting)],
+    requires: &[("merging", &["approvedBy", "approvedAt", "decisionNote"]), ("merging(hindered)", &["problem"])],
     // What is approved goes back to where it came from; what has commits is merged before its end.
     moves: &[
         ("NEEDS_APPROVAL", "[prior]", "resume", &["human"], ""),
@@ -153,12 +153,14 @@ const ADDED: Rows = Rows {
         ("merging(taking_back)", "DONE", "branch_merged", &["system"], "set merged=true"),
         ("merging", "IN_PROGRESS", "merge_conflict", &["system"], "compute feedback; clear approvedBy, approvedAt, decisionNote, clarification; count conflicts"),
         ("merging", "IN_PROGRESS", "merge_rejected", &["system"], "compute feedback; clear approvedBy, approvedAt, decisionNote, clarification; count rejections"),
-        ("merging", "BLOCKED", "merge_failed", &["system"], "compute blockReason; clear approvedBy, approvedAt, decisionNote, clarification"),
-        ("merging(taking_back)", "BLOCKED", "merge_failed", &["system"], "compute blockReason; clear approvedBy, approvedAt, decisionNote, clarification"),
+        ("merging", "merging(hindered)", "merge_failed", &["system"], "compute problem; clear reason"),
+        ("merging(taking_back)", "merging(hindered)", "merge_failed", &["system"], "compute problem; clear reason"),
         ("merging", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "merging(taking_back)", "cancel", &["human"], "if reason"),
         ("merging(taking_back)", "CANCELED", "taken_back", &["system"], "if reason"),
-        ("merging(taking_back)", "BLOCKED", "taken_back", &["system"], "set blockReason=the merge took too long; clear approvedBy, approvedAt, decisionNote, clarification"),
+        ("merging(taking_back)", "merging(hindered)", "taken_back", &["system"], "set problem=the merge took too long"),
+        ("merging(hindered)", "merging", "merge_again", &["human"], "clear problem"),
+        ("merging(hindered)", "CANCELED", "cancel", &["human"], ""),
     ],
     counters: &[
         ("incomplete", Some(3), Some("BLOCKED")),
@@ -171,10 +173,12 @@ const ADDED: Rows = Rows {
         ("REVIEW", "BLOCKED", "unanswered", "7d", Entry, "set blockReason=nobody has reviewed it, clarification=null"),
         ("NEEDS_APPROVAL", "BLOCKED", "unanswered", "7d", Entry, "set clarification=null; compute blockReason"),
         ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, "set reason=null"),
-        ("merging(taking_back)", "BLOCKED", "merge_timeout", "1d", Entry, "set blockReason=could not determine whether it was merged, clarification=null"),
+        ("merging(taking_back)", "merging(hindered)", "merge_timeout", "1d", Entry, "set problem=could not determine whether it was merged, reason=null"),
+        ("merging(hindered)", "CANCELED", "unanswered", "14d", Entry, "compute reason"),
         ("BLOCKED", "CANCELED", "unanswered", "14d", Entry, "compute reason"),
     ],
     does: &[
+        ("merging(hindered)", "human", &[("merge", "merge_again"), ("cancel", "cancel")]),
         ("ASSIGNED", "agent", AGENT_OF_PLAN),
         ("IN_PROGRESS", "agent", AGENT_OF_WORK),
         ("merging", "merge", &[("merged", "branch_merged"), ("conflict", "merge_conflict"), ("rejected", "merge_rejected"), ("otherwise", "merge_failed")]),
@@ -184,6 +188,7 @@ const ADDED: Rows = Rows {
         ("BLOCKED", "human", &[("unblock", "unblock"), ("back", "reassign"), ("cancel", "cancel")]),
     ],
     effects: &[
+        ("merging(hindered)", "notify"),
         ("REVIEW", "notify"),
         ("NEEDS_APPROVAL", "notify"),
         ("BLOCKED", "notify"),
