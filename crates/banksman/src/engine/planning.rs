@@ -339,6 +339,11 @@ fn judged(plan: &Plan) -> Value {
     value_of(&plan.subtasks.iter().map(one).collect::<Vec<_>>())
 }
 
+/// What proves and bounds the work of a task, and who does it, holds for the work on each of its
+/// subtasks.
+const INHERITED: [Field; 5] =
+    [Field::Verify, Field::AllowedPaths, Field::DeniedPaths, Field::Role, Field::Model];
+
 /// The task of one item of a plan.
 fn subtask(parent: &Stored, placed: &OrderedItem<'_>, definition: Definition) -> NewChild {
     let task = &parent.task;
@@ -358,8 +363,10 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>, definition: Definition) ->
         ],
     };
     let named = [(Field::Subtask, Value::from(id)), (Field::PlanVersion, Value::from(version))];
-    let fields = named.into_iter().chain(own);
-    let fields = fields.into_iter().map(|(field, value)| (field.to_string(), value)).collect();
+    let given =
+        INHERITED.into_iter().filter_map(|field| Some((field, parent.value(field)?.clone())));
+    let fields = named.into_iter().chain(own).chain(given);
+    let fields = fields.map(|(field, value)| (field.to_string(), value)).collect();
     let new = NewTask {
         title,
         body: item_body(placed.item, version, (&task.id.to_string(), &task.title)),

@@ -2,9 +2,9 @@
 
 use banksman_core::time::Span;
 use rusqlite::Connection;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::desk::{Desk, PARENT, plan, rate_limits, subtask};
+use super::desk::{Desk, PARENT, answer, plan, rate_limits, subtask};
 use crate::engine::cutting::FULL;
 
 fn child(name: &str, state: &str, needs: &[&str]) -> (String, String, Vec<String>) {
@@ -232,4 +232,38 @@ fn a_parent_is_not_done_before_its_subtasks_are() {
     assert_eq!(desk.state(PARENT), "merge_ready");
     desk.merge("routes");
     desk.until(PARENT, "done");
+}
+
+/// Otherwise whoever splits a task decides what proves it.
+#[test]
+fn what_proves_and_bounds_a_task_holds_for_its_subtasks() {
+    let desk = Desk::empty();
+    let harness = &desk.harness;
+    let given = [
+        ("verify", json!(["true"])),
+        ("allowed_paths", json!(["work-*"])),
+        ("denied_paths", json!(["secret/"])),
+        ("model", json!("scripted")),
+    ];
+    let set: Vec<String> = given
+        .iter()
+        .map(|(name, value)| {
+            format!("{name}={}", value.as_str().map_or(value.to_string(), str::to_owned))
+        })
+        .collect();
+    let set: Vec<&str> = set.iter().flat_map(|one| ["--set", one]).collect();
+    let options = [&["--lifecycle", "autonomous"], set.as_slice()].concat();
+    let id = harness.add("bounded", &options);
+    harness.script(&id.to_string(), &answer(&rate_limits()));
+    desk.until(id, "waiting");
+    harness.ok(&["decisions", "approve", &id.to_string()]);
+    desk.until(id, "in_progress");
+    let children = desk.driver.store.children(id).expect("subtasks");
+    let parts = children.iter().filter(|child| child.task.fields.contains_key("subtask"));
+    let held = |name: &str| -> Vec<Value> {
+        parts.clone().map(|part| part.task.fields[name].clone()).collect()
+    };
+    for (name, value) in given {
+        assert_eq!(held(name), vec![value; 3], "{name}");
+    }
 }

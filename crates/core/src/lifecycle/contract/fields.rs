@@ -220,14 +220,14 @@ contract! {
         Refused = "refused", (FLAG, &[]), &[Budget], &[Budget], "Whether a person said no.";
         // Every lifecycle has these; `declare` adds them.
         TargetArea = "target_area", (TEXT, &[Creator]), ANY, &[], "The area that no other run may work on meanwhile.";
-        Touches = "touches", (LIST, &[Creator]), ANY, &[], "Paths that the work is expected to change.";
-        AllowedPaths = "allowed_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work may change.";
-        DeniedPaths = "denied_paths", (LIST, &[Creator]), ANY, &[], "Paths that the work must not change.";
+        Touches = "touches", (TEXTS, &[Creator]), ANY, &[], "Paths that the work is expected to change.";
+        AllowedPaths = "allowed_paths", (TEXTS, &[Creator]), ANY, &[], "Paths that the work may change.";
+        DeniedPaths = "denied_paths", (TEXTS, &[Creator]), ANY, &[], "Paths that the work must not change.";
         Role = "role", (NAME, &[Creator]), ANY, &[], "The role that its worker must have, in place of those that its queue is for.";
         Model = "model", (TEXT, &[Creator]), ANY, &[], "The name or the model of the worker that it is for.";
         Overridden = "overridden", (DATA, &[FieldSource::Override]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
         MergedAs = "merged_as", (DATA, &[FieldSource::Activity(Activity::Merge)]), ANY, &[], "The base branch and its commit that have the work.";
-        Verify = "verify", (LIST, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
+        Verify = "verify", (TEXTS, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
     }
 }
 
