@@ -13,6 +13,7 @@ use super::arguments::{ActorArgs, FieldArgs, When, when};
 use super::output::sanitize;
 use super::{Context, Exit, Result, files};
 use crate::api::task::TransitionResponse;
+use crate::ops::projects;
 use crate::ops::tasks::{self, AddRequest};
 use crate::store::Stored;
 
@@ -107,6 +108,13 @@ pub(super) fn run(context: &Context, args: &AddArgs) -> Result<Exit> {
             )
         },
     )?;
+    if !projects::is_set_up(&session, &task.project)? {
+        let name = &task.project;
+        context.out.say(&format!(
+            "note: no folder is set up as the project `{name}`, so no agent starts; run `banksman \
+             init` in its repository, or name another project with --project"
+        ));
+    }
     if is_unproven(context, &view.stored) {
         context.out.say(
             "note: no checks are set, so others judge whether the work is done; set \

@@ -139,8 +139,7 @@ impl Context {
         if let Some(name) = &self.config.project {
             return Ok(name.clone());
         }
-        let known = projects::at(session, &self.config.folder)?;
-        Ok(known.unwrap_or_else(|| projects::name_for(&self.config.root)))
+        Ok(projects::of_new_tasks(session, &self.config.folder, &self.config.root)?)
     }
 }
 

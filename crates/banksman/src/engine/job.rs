@@ -117,6 +117,9 @@ impl<'a> JobSpecs<'a> {
             return Err(SpecError::Impossible(reason));
         };
         let project = self.settings.find(&stored.task.project)?;
+        if project.is_none() && !stored.task.project.is_empty() {
+            return Err(SpecError::Impossible(self.without_repository(&stored.task)?));
+        }
         let agents = self.settings.of(project.as_ref());
         let lease = stored.task.lease.as_ref();
         let Some(lease) = lease.filter(|lease| lease.epoch == run.epoch) else {
@@ -147,6 +150,18 @@ impl<'a> JobSpecs<'a> {
             limits: RunLimits { wall_ms: wall(&assignment, agents), ..limits(agents) },
             env: environment(&stored.task, Some(&token)),
             pass: agents.pass.clone(),
+        })
+    }
+
+    /// Why nothing can be done for a task whose project has no repository.
+    fn without_repository(&self, task: &Task) -> Result<String, StoreError> {
+        let name = &task.project;
+        Ok(match self.store.project(name)? {
+            None => format!("no folder is set up as the project `{name}`; set it up there first"),
+            Some(folder) => format!(
+                "`{folder}`, the folder of the project `{name}`, is no git repository with a \
+                 branch; `git init` and a first commit make it one"
+            ),
         })
     }
 
@@ -265,9 +280,7 @@ impl<'a> JobSpecs<'a> {
             return self.inspection(stored, job);
         }
         let Some(project) = self.settings.find(&stored.task.project)? else {
-            let name = &stored.task.project;
-            let reason = format!("no repository is known for the project `{name}`");
-            return Err(SpecError::Impossible(reason));
+            return Err(SpecError::Impossible(self.without_repository(&stored.task)?));
         };
         let assignment = self.assignments.of(stored)?;
         let checks = assignment::checks(stored, &assignment, &project.agents, Some(&project));

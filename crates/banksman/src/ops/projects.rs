@@ -7,6 +7,7 @@ use banksman_core::time::Instant;
 
 use super::principal::Operation;
 use super::{OpsError, Session};
+use crate::store::StoreError;
 
 /// The default name for a folder: its last component, in letters that ids may have.
 pub fn name_for(folder: &Path) -> String {
@@ -25,6 +26,24 @@ pub fn at(session: &Session, folder: &Path) -> Result<Option<String>, OpsError> 
     let mut projects = session.may(Operation::LocateProject)?.projects()?;
     projects.retain(|(_, path)| folder.starts_with(path));
     Ok(projects.into_iter().max_by_key(|(_, path)| path.len()).map(|(name, _)| name))
+}
+
+/// The project of new tasks of a folder, which may not be set up yet. The name that such a folder
+/// gives never stands for a project elsewhere.
+pub fn of_new_tasks(session: &Session, folder: &Path, root: &Path) -> Result<String, OpsError> {
+    if let Some(known) = at(session, folder)? {
+        return Ok(known);
+    }
+    let name = name_for(root);
+    match session.may(Operation::LocateProject)?.project(&name)? {
+        Some(elsewhere) => Err(StoreError::ProjectTaken(name, elsewhere).into()),
+        None => Ok(name),
+    }
+}
+
+/// Whether agents can work for a project: its folder is known.
+pub fn is_set_up(session: &Session, name: &str) -> Result<bool, OpsError> {
+    Ok(session.may(Operation::LocateProject)?.project(name)?.is_some())
 }
 
 /// Adds a project, under the given name or the default for its folder, and returns its name. A

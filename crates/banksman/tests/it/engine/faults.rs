@@ -271,6 +271,26 @@ fn a_run_whose_settings_do_not_parse_goes_to_a_person_at_once() {
     assert_eq!(started(), 1);
 }
 
+/// Work in an empty folder proves nothing and is merged nowhere, so nobody is paid for it.
+#[test]
+fn no_agent_works_where_the_project_has_no_repository() {
+    for (project, reason) in [("nowhere", "no folder is set up"), ("plain", "git init")] {
+        for lifecycle in ["autonomous", "judged", "supervised", "mission"] {
+            let harness = Harness::new(&[]);
+            let plain = harness.path("plain");
+            fs::create_dir(&plain).expect("created");
+            let init = harness.command(&["init"]).current_dir(&plain).output().expect("it starts");
+            assert!(init.status.success(), "{init:?}");
+            let id = harness.add("lost", &["--lifecycle", lifecycle, "--project", project]);
+            harness.pulse();
+            harness.pulse();
+            assert!(harness.starts().is_empty(), "{lifecycle}");
+            let asked = harness.ok(&["decisions", "show", "t1"]);
+            assert!(asked.contains(reason), "{lifecycle} {id}: {asked}");
+        }
+    }
+}
+
 /// A repository may hold anything; whoever opens a pipe waits for ever.
 #[test]
 fn a_pipe_in_a_project_holds_up_its_own_tasks_only() {
