@@ -254,7 +254,9 @@ fn check(schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
         Value::Object(object) => check_object(schema, object, place, found),
         Value::Array(list) => check_list(schema, list, place, found),
         Value::String(text) => {
-            check_size(schema, ("minLength", "maxLength"), text.chars().count(), place, found);
+            // Blank text says nothing.
+            let length = text.trim().chars().count();
+            check_size(schema, ("minLength", "maxLength"), length, place, found);
         }
         Value::Number(number) => check_number(schema, number.as_f64(), place, found),
         Value::Null | Value::Bool(_) => {}
@@ -443,7 +445,7 @@ mod tests {
             (json!({"verdict": "block", "score": -1}), vec!["/score must be at least 0"]),
             (json!({"verdict": "block", "score": 11}), vec!["/score must be at most 10"]),
             (
-                json!({"verdict": "block", "score": 1, "note": "é"}),
+                json!({"verdict": "block", "score": 1, "note": " é   "}),
                 vec!["/note is too short: 1, at least 2"],
             ),
             (

@@ -150,11 +150,12 @@ fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The length of a list, a text (in characters) or a record; 0 for other values.
+/// How many elements of a list are set, or the length of a text (in characters) or a record; 0 for
+/// other values.
 fn count(value: &Value) -> usize {
     match value {
         Value::String(text) => text.chars().count(),
-        Value::Array(items) => items.len(),
+        Value::Array(items) => items.iter().filter(|item| is_present(item)).count(),
         Value::Object(members) => members.len(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }

@@ -133,6 +133,7 @@ fn functions_look_at_what_is_there() {
         ("count(tags)", json!(2)),
         ("count(plan)", json!(1)),
         ("count(any_missing)", json!(0)),
+        ("count(any_blanks)", json!(1)),
         ("count(any_number)", json!(0)),
         ("has(records, 'id', 'a')", json!(true)),
         ("has(records, 'id', 1.0)", json!(true)),
