@@ -38,7 +38,10 @@ pub fn merge(
             }
         }
         let mut git = job.repo_git();
-        let (base, work) = tips(&mut git, workspace, commit)?;
+        let (base, work) = match tips(&mut git, workspace, commit)? {
+            Ok(tips) => tips,
+            Err(detail) => return Ok(MergeReport::Hindered { detail }),
+        };
         if git.is_ancestor(&work, &base)? {
             return Ok(MergeReport::AlreadyIn { head: base });
         }
@@ -73,7 +76,10 @@ pub fn find(
 ) -> Result<MergeReport> {
     let mut job = WorktreeJob::new(runner, workspace)?;
     let mut git = job.repo_git();
-    let (base, work) = tips(&mut git, workspace, commit)?;
+    let (base, work) = match tips(&mut git, workspace, commit)? {
+        Ok(tips) => tips,
+        Err(detail) => return Ok(MergeReport::Hindered { detail }),
+    };
     let is_in = git.is_ancestor(&work, &base)?;
     Ok(if is_in { MergeReport::AlreadyIn { head: base } } else { MergeReport::NotIn })
 }
@@ -82,19 +88,21 @@ fn branch_ref(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// The commit of the base, and the commit to merge: the branch's, if none is given.
+/// The commit of the base, and the commit to merge: the branch's, if none is given. Or what is gone:
+/// waiting brings no branch back.
 fn tips(
     git: &mut Git<'_>,
     workspace: &Workspace,
     commit: Option<&str>,
-) -> Result<(String, String)> {
-    let mut tip = |branch: &str| {
-        let commit = git.commit_of(&branch_ref(branch))?;
-        commit.ok_or_else(|| merging_failed(format!("there is no branch `{branch}`")))
+) -> Result<Result<(String, String), String>> {
+    let Workspace { base, branch, .. } = workspace;
+    let gone = |branch: &str| Ok(Err(format!("there is no branch `{branch}`")));
+    let Some(into) = git.commit_of(&branch_ref(base))? else { return gone(base) };
+    let work = match commit {
+        Some(commit) => git.commit_of(commit)?,
+        None => git.commit_of(&branch_ref(branch))?,
     };
-    let base = tip(&workspace.base)?;
-    let work = commit.map_or_else(|| tip(&workspace.branch), |commit| Ok(commit.to_owned()))?;
-    Ok((base, work))
+    work.map_or_else(|| gone(branch), |work| Ok(Ok((into, work))))
 }
 
 fn merging_failed(detail: String) -> RunError {

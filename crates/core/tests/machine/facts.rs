@@ -77,8 +77,27 @@ fn a_panel_without_a_verdict_approves_nothing() {
         json!({ "pr_url": "local:t1", "pr_head": "c0ffee" }),
         "review",
     );
-    for (who, given) in [("reviewer:zed", json!({})), ("reviewer:zed", json!({ "verdicts": [] }))] {
-        let rejected = world.refused(who, "on review_consensus", given);
+    for who in ["reviewer:zed", "human:kim"] {
+        let rejected = world.refused(who, "on review_consensus", json!({}));
         assert_eq!(complaints(&rejected), ["verdicts: Every reviewer must approve"]);
+        let typed = json!({ "verdicts": [{ "reviewer": "custodiet", "verdict": "APPROVE" }] });
+        let rejected = world.refused(who, "on review_consensus", typed);
+        assert!(complaints(&rejected)[0].starts_with("verdicts: is a fact"), "{rejected:?}");
     }
+    let rejected = world.refused("reviewer:zed", "on escalate", json!({}));
+    assert_eq!(complaints(&rejected), ["pr_comments: Say what a person has to settle"]);
+}
+
+/// The reviewers of the plan have not seen the work.
+#[test]
+fn verdicts_about_a_plan_or_an_earlier_state_approve_no_pull_request() {
+    let mut world = task_of("leaf", json!({ "subtask": "limiter" }));
+    world.is_claimed_by("worker:wim", "in_progress");
+    let filed = json!({ "pr_url": "local:t1", "pr_head": "c0ffee" });
+    world.ends(Outcome::Succeeded, "", filed.clone(), "review");
+    let verdicts = json!({ "verdicts": [{ "verdict": "APPROVE" }] });
+    world.ends(Outcome::Blocked, "no test", verdicts, "in_progress");
+    world.is_claimed_by("worker:wim", "in_progress");
+    world.ends(Outcome::Succeeded, "", filed, "review");
+    assert_eq!(world.task.fields.get("verdicts"), None);
 }

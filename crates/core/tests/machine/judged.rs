@@ -16,7 +16,8 @@ fn running() -> World {
 
 fn awaiting_judge() -> World {
     let mut world = running();
-    world.ends(Outcome::Succeeded, "", json!({}), "blocked(awaiting_judge)");
+    let work = json!({ "pr_head": "c0ffee" });
+    world.ends(Outcome::Succeeded, "", work, "blocked(awaiting_judge)");
     world
 }
 

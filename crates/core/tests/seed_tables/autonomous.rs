@@ -98,7 +98,7 @@ const SEED: &[Quote] = &[
         ("waiting", "failed", "approval_timeout", "7d", Entry, "set diagnostic=approval timeout"),
     ])),
     ("in_progress -> review | PR filed | pr_url set", moves(&[
-        ("in_progress", "review", "pr_filed", &["worker", "system"], "if pr_url; clear pr_comments, pr_head, problem; keep pr_url"),
+        ("in_progress", "review", "pr_filed", &["worker", "system"], "if pr_url; clear pr_comments, pr_head, problem, verdicts, concerns, review_summary; keep pr_url"),
     ])),
     ("in_progress -> blocked | dependency discovered | unblock_condition set", moves(&[
         ("in_progress", "blocked", "dependency_discovered", &["worker", "human"], "compute unblock_condition"),
@@ -179,7 +179,10 @@ const SEED: &[Quote] = &[
     ("| All APPROVE | -> `waiting` |", does(&[("consensus", "panel", &[("approved", "all_approve")])])),
     ("| Any BLOCK | -> `decomposing` (with feedback) |", does(&[("consensus", "panel", &[("blocked", "block")])])),
     ("| Any ESCALATE | -> `waiting` (escalated: true) |", Rows {
-        moves: &[("consensus", "waiting", "escalate", &["reviewer", "human", "system"], "set approval_type=escalated; compute decision_deadline")],
+        moves: &[
+            ("consensus", "waiting", "escalate", &["human", "system"], "set approval_type=escalated; compute decision_deadline"),
+            ("consensus", "waiting", "escalate", &["reviewer"], "if feedback; set approval_type=escalated; compute decision_deadline"),
+        ],
         does: &[("consensus", "panel", &[("escalated", "escalate")])],
         ..NONE
     }),
@@ -259,7 +262,8 @@ const ADDED: Rows = Rows {
         ("merge_ready", "done", "children_moved", &["system"], "if children_waiting; set merged=true"),
         ("blocked", "[prior]", "go_without", &["human"], "if children_given_up, left_out; compute left_out; clear unblock_condition, blocked_on, children_asked, checkpoint, asked"),
         ("blocked", "[prior]", "children_moved", &["system"], "if children_given_up; clear unblock_condition, blocked_on, children_asked, checkpoint, asked"),
-        ("review", "merge_ready", "escalate", &["reviewer", "system"], "compute problem; clear objection"),
+        ("review", "merge_ready", "escalate", &["system"], "compute problem; clear objection"),
+        ("review", "merge_ready", "escalate", &["reviewer"], "if pr_comments; compute problem; clear objection"),
         ("review", "review(unserved)", "no_reviewers", &["system"], "compute problem; count unreviewed"),
         ("review(unserved)", "cancelled", "cancel", &["human"], ""),
         // Before the limit the plan is kept and reviewed later.

@@ -34,7 +34,10 @@ const SEED: &[Quote] = &[
         ..NONE
     }),
     ("Judge が成功 run を評価", Rows {
-        moves: &[("blocked(awaiting_judge)", "merging", "approve", &["judge", "human", "system"], "")],
+        moves: &[
+            ("blocked(awaiting_judge)", "merging", "approve", &["system"], ""),
+            ("blocked(awaiting_judge)", "merging", "approve", &["judge", "human"], "if pr_head"),
+        ],
         does: &[("blocked(awaiting_judge)", "panel", &[("approved", "approve")])],
         ..NONE
     }),
@@ -172,12 +175,12 @@ const ADDED: Rows = Rows {
         ("blocked(awaiting_judge)", "queued", "retry", &["human"], "reset reported_failures, quota_waits, unserved, judge_attempts, reworks, conflicts, rejections"),
         ("blocked(awaiting_judge)", "blocked(unsettled)", "escalate", &["judge", "human"], ""),
         ("blocked(awaiting_judge)", "cancelled", "cancel", &["human"], ""),
-        ("blocked(no_judge)", "merging", "approve", &["human"], "clear question"),
+        ("blocked(no_judge)", "merging", "approve", &["human"], "if pr_head; clear question"),
         ("blocked(no_judge)", "blocked(needs_rework)", "request_changes", &["human"], "clear question; reset judge_attempts, reworks"),
         ("blocked(no_judge)", "blocked(unsettled)", "escalate", &["human"], ""),
         ("blocked(no_judge)", "blocked(awaiting_judge)", "judge_again", &["human"], "clear question; reset judge_attempts"),
         ("blocked(no_judge)", "cancelled", "cancel", &["human"], ""),
-        ("blocked(unsettled)", "merging", "approve", &["human"], "clear question"),
+        ("blocked(unsettled)", "merging", "approve", &["human"], "if pr_head; clear question"),
         ("blocked(unsettled)", "blocked(needs_rework)", "request_changes", &["human"], "clear question; reset judge_attempts, reworks"),
         ("blocked(unsettled)", "blocked(awaiting_judge)", "judge_again", &["human"], "clear question; reset judge_attempts"),
         ("blocked(unsettled)", "cancelled", "cancel", &["human"], ""),

@@ -311,7 +311,8 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     let to = |args: &[&str]| sandbox.ok(&[&["move", "t1"][..], args].concat());
     to(&["review", "--as", "worker:ada", "--set", "pr_url=https://forge/1"]);
     let verdicts = r#"verdicts=[{"reviewer":"zed","verdict":"APPROVE"}]"#;
-    to(&["merge_ready", "--as", "reviewer:zed", "--set", verdicts]);
+    sandbox.ok(&["override", "t1", verdicts, "--reason", "zed told me"]);
+    to(&["merge_ready"]);
     assert_snapshot!(sandbox.run(&["decisions", "changes", "d2", "no docs"]), @"
     exit 0
     -- stdout

@@ -257,11 +257,14 @@ fn a_merge_that_is_cut_short_anywhere_can_be_repeated() {
 }
 
 #[test]
-fn a_branch_that_is_not_there_is_an_error() {
+fn a_branch_that_is_not_there_hinders_the_merge() {
     let world = World::new();
     let nobodys = world.workspace("t9");
-    let error = merge(&mut world.runner(), &nobodys, &checks(&[]), "m", None).unwrap_err();
-    assert!(error.to_string().contains("banksman/t9"), "{error}");
+    let report = merge(&mut world.runner(), &nobodys, &checks(&[]), "m", None).unwrap();
+    assert_eq!(report, MergeReport::Hindered { detail: "there is no branch `banksman/t9`".into() });
+    let workspace = Workspace { base: "gone".to_owned(), ..nobodys };
+    let report = find(&mut world.runner(), &workspace, None).unwrap();
+    assert_eq!(report, MergeReport::Hindered { detail: "there is no branch `gone`".into() });
 }
 
 #[test]
