@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use banksman_core::closed::closed;
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Fields;
 use banksman_core::lifecycle::{Lifecycle, StateKind};
 use banksman_core::limits::BATCH_CONCURRENCY;
 use banksman_core::machine::{
     self, Actor, Ending, Event, Ignored, ImportedState, NewTask, RejectReason, Rejected,
-    StepResult, Task, TaskUpdate,
+    StepResult, Task, TaskUpdate, TransitionRequest,
 };
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
@@ -166,26 +167,38 @@ pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied
     if !tx.definitions.has(&lifecycle.version) {
         tx.definitions.keep(tx.conn, &add.definition, now)?;
     }
-    let open_needs = open_needs(tx, add)?;
+    let (open_needs, ended) = open_needs(tx, add)?;
     let id = tx.value(sql::NEXT_TASK_ID, &[])?.unwrap_or(TaskId(1));
     let new = NewTask { open_needs, ..add.new.clone() };
     let step = match add.arrival {
         None => machine::create(lifecycle, &new, &add.actor, id, now)?,
         Some(arrival) => machine::import(lifecycle, &new, arrival, &add.actor, id, now)?,
     };
-    insert(tx, add, step, now)
+    let mut added = insert(tx, add, step, now)?;
+    for needed in ended {
+        let Some(ended) = unless_damaged(tx.load_for_update(needed))? else { continue };
+        if ended.state().terminal {
+            added.stored = ask_about(tx, added.stored, &ended.task, &ended.lifecycle, now)?;
+        }
+    }
+    Ok(added)
 }
 
 /// Counts the needs that are not done, and locks them and the parent until the transaction ends.
-fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<i64> {
+/// Some of them may never be done.
+fn open_needs(tx: &mut Tx<'_>, add: &Add) -> Result<(i64, Vec<TaskId>)> {
     let parent = add.new.parent.map(|parent| (parent, Edge::Informs));
-    let mut open = 0;
+    let (mut open, mut ended) = (0, Vec::new());
     for (needed, edge) in add.needs.iter().copied().chain(parent) {
         let kind: Option<String> = tx.value(sql::NEEDED_TASK, &params![needed])?;
-        let is_done = kind.ok_or(StoreError::NoTask(needed))? == StateKind::Done.as_str();
-        open += i64::from(!is_done && edge == Edge::Blocks);
+        let kind = kind.ok_or(StoreError::NoTask(needed))?;
+        if edge == Edge::Blocks && kind != StateKind::Done.as_str() {
+            open += 1;
+            let is_given_up = [StateKind::Failed, StateKind::Cancelled].map(StateKind::as_str);
+            ended.extend(is_given_up.contains(&kind.as_str()).then_some(needed));
+        }
     }
-    Ok(open)
+    Ok((open, ended))
 }
 
 fn insert(tx: &mut Tx<'_>, add: &Add, step: TaskUpdate, now: Instant) -> Result<Applied> {
@@ -312,10 +325,57 @@ pub(super) fn save_if_version(
     match step.ending {
         Some(Ending::Done) => update_waiting(tx, task.id, -1, now)?,
         Some(Ending::TakenBack) => update_waiting(tx, task.id, 1, now)?,
-        Some(Ending::Otherwise) | None => {}
+        Some(Ending::Otherwise) => ask_about_waiting(tx, &step.task, &lifecycle, now)?,
+        None => {}
     }
     end_run(tx, old.task.spent, &step, now)?;
     Ok(applied(step.task, lifecycle, head, entry))
+}
+
+/// Asks people about the tasks that wait for one that will never be done. Whoever lets such a task
+/// go on does so without it. A parent decides about its own children.
+fn ask_about_waiting(
+    tx: &mut Tx<'_>,
+    ended: &Task,
+    lifecycle: &Lifecycle,
+    now: Instant,
+) -> Result<()> {
+    for row in tx.query(sql::WAITING_FOR, &params![ended.id])? {
+        if let Some(waiting) = unless_damaged(tx.load_for_update(row.get(0)?))? {
+            ask_about(tx, waiting, ended, lifecycle, now)?;
+        }
+    }
+    Ok(())
+}
+
+fn ask_about(
+    tx: &mut Tx<'_>,
+    waiting: Stored,
+    ended: &Task,
+    lifecycle: &Lifecycle,
+    now: Instant,
+) -> Result<Stored> {
+    let (id, state) = (waiting.task.id, &lifecycle.state(ended.state).name);
+    let is_led = waiting.task.parent.is_some() && waiting.task.parent == ended.parent;
+    let question = waiting.lifecycle.budget_question(waiting.task.state);
+    let Some((trigger, field)) = question.filter(|_| !is_led) else { return Ok(waiting) };
+    let words = format!("It needs {}, which ended in {state}. Going on means without it", ended.id);
+    let ask = TransitionRequest {
+        actor: Actor::system(),
+        to: None,
+        trigger: Some(trigger.to_owned()),
+        fields: Fields::from_iter([(field.to_owned(), words.into())]),
+        epoch: None,
+        version: None,
+    };
+    let asked = match apply_to(tx, waiting.clone(), &Event::Asked(ask), None, now) {
+        // Its guards forbid it; the check names it.
+        Err(StoreError::Rejected(_)) => return Ok(waiting),
+        asked => asked?.stored,
+    };
+    tx.write(sql::NEED_INFORMS, &params![id, ended.id])?;
+    let left = Event::NeedsLeft(asked.task.open_needs - 1);
+    Ok(apply_to(tx, asked, &left, None, now)?.stored)
 }
 
 /// Updates the tasks that wait for one that is done, or no longer done.

@@ -3,9 +3,13 @@
 use banksman::store::conn::DbError;
 use banksman::store::{Add, Edge, Store, StoreError};
 use banksman_core::ids::TaskId;
+use banksman_core::lifecycle::expr::Fields;
+use banksman_core::lifecycle::{StateKind, builtin};
+use banksman_core::machine::{Event, NewTask, TransitionRequest};
 
 use super::acts::{
-    DAY, NOON, actor, add, added, apply, ask, at_once, claim, claim_first, load, load_after,
+    DAY, NOON, actor, add, added, apply, ask, at_once, claim, claim_first, definition, load,
+    load_after, state,
 };
 use super::on_both;
 use super::world::World;
@@ -18,6 +22,8 @@ on_both!(
     needs_and_delays_hold_together,
     adding_races_with_the_end_of_what_is_needed,
     needs_that_end_together_are_all_counted,
+    people_are_asked_about_a_task_whose_need_is_cancelled,
+    a_parent_decides_about_its_own_children,
 );
 
 fn done(store: &Store, id: TaskId) {
@@ -44,6 +50,63 @@ fn a_task_is_ready_when_all_that_it_needs_is_done(world: &World) {
     claim_first(&store, waiting, NOON);
     let late = added(&store, load_after("late", &[a, b])).stored.task.id;
     claim_first(&store, late, NOON);
+}
+
+/// Nobody else could move it on, and whoever lets it go on does so without what it needed.
+fn people_are_asked_about_a_task_whose_need_is_cancelled(world: &World) {
+    let store = world.open();
+    for (lifecycle, asks, goes_on) in [
+        ("autonomous", "blocked", "unblock"),
+        ("judged", "blocked(needs_person)", "unblock"),
+        ("supervised", "blocked", "unblock"),
+        ("mission", "NEEDS_APPROVAL", "resume"),
+    ] {
+        let own = definition(builtin::source(lifecycle).expect("it is built in"));
+        let of = |title: &str| Add { definition: own.clone(), ..load(title) };
+        let needed = added(&store, of("needed")).stored.task.id;
+        let waiting = Add { needs: vec![(needed, Edge::Blocks)], ..of("waiting") };
+        let waiting = added(&store, waiting).stored.task.id;
+        let end = if lifecycle == "mission" { "CANCELED" } else { "cancelled" };
+        apply(&store, needed, ask("human:kim", end, &[("reason", "rain")]), NOON);
+        assert_eq!(state(&store, waiting), asks, "{lifecycle}");
+        let inbox = store.inbox().unwrap();
+        assert_eq!(inbox.iter().map(|open| open.task).collect::<Vec<_>>(), [waiting]);
+        let said = format!("It needs {needed}, which ended in {end}");
+        let fields = store.task(waiting).unwrap().task.fields;
+        let told = fields.values().filter_map(|value| value.as_str());
+        assert!(told.clone().any(|text| text.contains(&said)), "{lifecycle}: {fields:?}");
+        let answer = TransitionRequest {
+            actor: actor("human:kim"),
+            to: None,
+            trigger: Some(goes_on.to_owned()),
+            fields: Fields::new(),
+            epoch: None,
+            version: None,
+        };
+        apply(&store, waiting, Event::Asked(answer), NOON);
+        let now = store.task(waiting).unwrap();
+        assert_eq!((now.task.open_needs, now.state().kind), (0, StateKind::Queued), "{lifecycle}");
+        let late = Add { needs: vec![(needed, Edge::Blocks)], ..of("late") };
+        let late = added(&store, late).stored;
+        assert_eq!(late.state().name, asks, "{lifecycle}");
+        apply(&store, late.task.id, ask("human:kim", end, &[("reason", "rain")]), NOON);
+        apply(&store, waiting, ask("human:kim", end, &[("reason", "rain")]), NOON);
+        world.assert_sound();
+    }
+}
+
+fn a_parent_decides_about_its_own_children(world: &World) {
+    let store = world.open();
+    let own = definition(builtin::source("judged").expect("it is built in"));
+    let parent = add(&store, "parent");
+    let child = |title: &str, needs: Vec<(TaskId, Edge)>| {
+        let new = NewTask { parent: Some(parent), ..load(title).new };
+        added(&store, Add { new, needs, definition: own.clone(), ..load("") }).stored.task.id
+    };
+    let needed = child("needed", Vec::new());
+    let waiting = child("waiting", vec![(needed, Edge::Blocks)]);
+    apply(&store, needed, ask("human:kim", "cancelled", &[("reason", "rain")]), NOON);
+    assert_eq!((state(&store, waiting).as_str(), open_needs(&store, waiting)), ("queued", 1));
 }
 
 fn a_need_that_ends_otherwise_does_not_free(world: &World) {
