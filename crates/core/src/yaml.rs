@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -76,6 +77,50 @@ impl<'de> Deserialize<'de> for OneOrMany {
     }
 }
 
+/// A word of a closed set, or the text that stands in its place, which whoever uses it reports.
+#[derive(Debug)]
+pub(crate) struct Word<T>(pub(crate) Result<T, Name>);
+
+impl<'de, T: FromStr> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Name::deserialize(deserializer)?;
+        Ok(Self(text.value.parse().map_err(|_| text)))
+    }
+}
+
+/// A mapping that has an id.
+pub(crate) trait HasId {
+    fn id(&mut self) -> &mut Name;
+}
+
+/// Such a mapping. An id that is missing is empty, at the place of the mapping.
+pub(crate) fn with_id<'de, T: Deserialize<'de> + HasId, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Spanned::deserialize(deserializer).map(placed)
+}
+
+pub(crate) fn with_ids<'de, T: Deserialize<'de> + HasId, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(deserializer)?;
+    Ok(list.into_iter().map(placed).collect())
+}
+
+fn placed<T: HasId>(mut item: Spanned<T>) -> T {
+    let here = at(&item, "");
+    let id = item.value.id();
+    if id.value.is_empty() {
+        *id = here;
+    }
+    item.value
+}
+
+/// What stands for a name that is missing.
+pub(crate) fn nameless() -> Name {
+    Spanned::new(String::new(), Location::UNKNOWN, Location::UNKNOWN)
+}
+
 /// Either the short form, one text, or the full form, a mapping.
 #[derive(Debug)]
 pub(crate) enum TextOr<T> {
@@ -121,7 +166,12 @@ pub(crate) fn read<T: DeserializeOwned>(
     // Only `true` and `false` are booleans, so that `no` and `y` stay the texts that were written.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |location| numbers(&location));
+        let (mut line, column) = error.location().map_or((0, 0), |location| numbers(&location));
+        if matches!(error.without_snippet(), Error::SerdeMissingField { .. }) && column == 1 {
+            // A key of the whole document is missing where the document begins.
+            let is_content = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
+            line = text.lines().zip(1..).find(|(line, _)| is_content(line)).map_or(1, |it| it.1);
+        }
         let (message, help) = describe_error(error.without_snippet(), manual, former);
         Problem { line, column, message, help: Some(help) }
     })
@@ -144,7 +194,9 @@ fn describe_error(error: &Error, manual: &str, former: &[FormerKey]) -> (String,
             (format!("unknown key `{field}`"), help)
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
-            (format!("unknown value `{variant}`"), suggestion(variant, expected.iter().copied()))
+            let is_former = |word: &&str| former.iter().any(|(key, ..)| key == word);
+            let known = expected.iter().copied().filter(|word| !is_former(word));
+            (format!("unknown value `{variant}`"), suggestion(variant, known))
         }
         Error::SerdeMissingField { field, .. } => {
             (format!("missing key `{field}`"), format!("add `{field}: …`"))

@@ -28,7 +28,7 @@ pub(super) fn ids(source: &WorkflowSource, report: &mut Report) {
     for (ids, what) in [(steps, "step"), (gates, "gate")] {
         let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
         for id in ids {
-            if !report.is_id(id, &format!("{what} id")) {
+            if !report.has_id(id, what) {
                 continue;
             }
             if [DONE, ABORT].contains(&id.value.as_str()) {
@@ -63,7 +63,7 @@ pub(super) fn resolve(
             resolver.passes(gated, draft.number);
         }
     }
-    if !resolver.report.problems.is_empty() || !resolver.has_no_cycle() {
+    if !resolver.has_no_cycle() || !resolver.report.problems.is_empty() {
         return None;
     }
     resolver.attach(&drafts, gated);

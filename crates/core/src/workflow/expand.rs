@@ -96,7 +96,7 @@ pub(super) fn expand(file: &File<'_>, given: &Values) -> Result<ExpandedFile, Pr
 /// The workflow without its steps.
 fn workflow_of(source: &WorkflowSource, params: Values, reader: &mut Reader<'_>) -> Workflow {
     let header = &source.workflow;
-    reader.report.is_id(&header.id, "workflow id");
+    reader.report.has_id(&header.id, "workflow");
     let breaker = header.breaker.as_ref();
     let failures = breaker.and_then(|breaker| breaker.failures.as_ref());
     for (key, limit) in [("parallel", header.parallel.as_ref()), ("failures", failures)] {

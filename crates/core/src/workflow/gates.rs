@@ -5,7 +5,7 @@ use super::paths::file_name;
 use super::reader::Reader;
 use super::source::{FailSource, GateSource, PassSource};
 use super::{Gate, MAX_RETRIES, RetryRoute};
-use crate::lifecycle::contract::AgentRole;
+use crate::lifecycle::contract::{AgentRole, EscalationLevel};
 use crate::limits;
 use crate::text::clip;
 use crate::yaml::{self, Name, OneOrMany, Spanned, place};
@@ -40,12 +40,18 @@ pub(super) fn gate(source: &GateSource, suffix: &str, reader: &mut Reader<'_>) -
     };
     let (on_fail, targets) = retry_routes(source.on_fail.as_ref(), &source.id, &id, reader);
     let reviewer = &source.reviewer;
+    let level = reviewer.level.as_ref();
+    if level.is_none() {
+        let message = format!("the gate `{}` does not say who decides", source.id.value);
+        reader.report.at(&source.id, message, "add `reviewer: { level: human }`");
+    }
+    let level = level.and_then(|level| reader.report.known(level, &EscalationLevel::NAMES));
     let mut span = |text: &Option<Name>| text.as_ref().and_then(|text| reader.span(text));
     let (veto_window, timeout) = (span(&reviewer.veto_window), span(&reviewer.timeout));
     let reviewers = reviewers(reviewer.agent_type.as_ref(), reader);
     let gate = Gate {
         name: reader.text_or(source.name.as_ref(), &source.id.value),
-        level: reviewer.level,
+        level: level.unwrap_or(EscalationLevel::Human),
         reviewers,
         on_fail,
         max_retries: source.max_retries.unwrap_or(MAX_RETRIES),

@@ -86,7 +86,8 @@ impl Declared {
 
     fn of_full(name: &Name, full: &FullParam, report: &mut Report) -> Self {
         let default = full.default.as_ref();
-        let kind = full.kind.or_else(|| default.map(|default| type_of(&default.value)));
+        let kind = full.kind.as_ref().and_then(|kind| report.known(kind, &ParamType::NAMES));
+        let kind = kind.or_else(|| default.map(|default| type_of(&default.value)));
         let kind = kind.unwrap_or(ParamType::String);
         report.fits(name, full.choices.len(), limits::WORKFLOW_ITEMS);
         let mut choices = Vec::new();

@@ -4,11 +4,11 @@
 use super::paths;
 use super::template::{Scope, as_text};
 use crate::lifecycle::expr::Value;
-use crate::lifecycle::problem::Problem;
+use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
 use crate::text::clip;
 use crate::time::Span;
-use crate::yaml::{self, Name, OneOrMany, Spanned, problem_at};
+use crate::yaml::{self, Name, OneOrMany, Spanned, Word, problem_at};
 
 /// The problems of one file, each once.
 #[derive(Debug, Default)]
@@ -32,6 +32,18 @@ impl Report {
         self.add(problem_at(at, message, help));
     }
 
+    /// The word, or none if it is none of these, which is reported.
+    pub(super) fn known<T: Copy>(&mut self, word: &Word<T>, known: &[&str]) -> Option<T> {
+        match &word.0 {
+            Ok(word) => Some(*word),
+            Err(text) => {
+                let help = suggestion(&text.value, known.iter().copied());
+                self.at(text, format!("unknown value `{}`", clip(&text.value)), help);
+                None
+            }
+        }
+    }
+
     /// Whether a text can be an id; reports it otherwise.
     pub(super) fn is_id(&mut self, word: &Name, what: &str) -> bool {
         let is_id = paths::is_id(&word.value);
@@ -40,6 +52,14 @@ impl Report {
             self.at(word, message, "use letters, digits, `_`, `-` and `.`");
         }
         is_id
+    }
+
+    /// The same for what the file itself names, with or without an id.
+    pub(super) fn has_id(&mut self, id: &Name, what: &str) -> bool {
+        if id.value.is_empty() {
+            self.at(id, "missing key `id`", "add `id: …`");
+        }
+        !id.value.is_empty() && self.is_id(id, &format!("{what} id"))
     }
 
     /// Whether a list is within its limit; reports it otherwise.

@@ -7,10 +7,13 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{EscalationLevel, LaunchMode};
+use crate::closed::closed;
 use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
-use crate::yaml::{self, Entries, Name, OneOrMany, Spanned, TextOr};
+use crate::yaml::{
+    self, Entries, HasId, Name, OneOrMany, Spanned, TextOr, Word, nameless, with_id, with_ids,
+};
 
 /// The document that shows every key.
 const MANUAL: &str = "docs/workflow-format.md";
@@ -21,15 +24,36 @@ const MOST_UNREADABLE: usize = 20;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WorkflowSource {
+    #[serde(deserialize_with = "with_id")]
     pub(super) workflow: Header,
+    #[serde(deserialize_with = "with_ids")]
     pub(super) steps: Vec<StepSource>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "with_ids")]
     pub(super) gates: Vec<GateSource>,
+}
+
+impl HasId for Header {
+    fn id(&mut self) -> &mut Name {
+        &mut self.id
+    }
+}
+
+impl HasId for StepSource {
+    fn id(&mut self) -> &mut Name {
+        &mut self.id
+    }
+}
+
+impl HasId for GateSource {
+    fn id(&mut self) -> &mut Name {
+        &mut self.id
+    }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
+    #[serde(default = "nameless")]
     pub(super) id: Name,
     pub(super) name: Option<Name>,
     pub(super) description: Option<Name>,
@@ -61,7 +85,7 @@ pub(super) enum ParamSource {
 #[serde(deny_unknown_fields)]
 pub(super) struct FullParam {
     #[serde(rename = "type")]
-    pub(super) kind: Option<ParamType>,
+    pub(super) kind: Option<Word<ParamType>>,
     pub(super) default: Option<Spanned<Value>>,
     #[serde(default)]
     pub(super) choices: Vec<Spanned<Value>>,
@@ -69,18 +93,19 @@ pub(super) struct FullParam {
     _about: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ParamType {
-    String,
-    Number,
-    Boolean,
-    List,
+closed! {
+    pub(super) enum ParamType {
+        String = "string",
+        Number = "number",
+        Boolean = "boolean",
+        List = "list",
+    }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StepSource {
+    #[serde(default = "nameless")]
     pub(super) id: Name,
     pub(super) name: Option<Name>,
     pub(super) agent: Option<Spanned<AgentSource>>,
@@ -106,7 +131,7 @@ pub(super) struct StepSource {
 pub(super) struct AgentSource {
     #[serde(rename = "type")]
     pub(super) role: Option<Name>,
-    pub(super) launch: Option<LaunchMode>,
+    pub(super) launch: Option<Word<LaunchMode>>,
     pub(super) worktree: Option<Name>,
     #[serde(default)]
     pub(super) context: Vec<Name>,
@@ -126,34 +151,36 @@ pub(super) struct CriterionSource {
 #[serde(deny_unknown_fields)]
 pub(super) struct SignalSource {
     #[serde(rename = "type")]
-    pub(super) kind: SignalType,
+    pub(super) kind: Option<Word<SignalType>>,
     pub(super) value: Option<Name>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SignalType {
-    SentinelFile,
-    GitCommit,
-    PrCreation,
-    StdoutExit,
+closed! {
+    pub(super) enum SignalType {
+        SentinelFile = "sentinel_file",
+        GitCommit = "git_commit",
+        PrCreation = "pr_creation",
+        StdoutExit = "stdout_exit",
+    }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GateSource {
+    #[serde(default = "nameless")]
     pub(super) id: Name,
     pub(super) name: Option<Name>,
+    #[serde(default)]
     pub(super) reviewer: ReviewerSource,
     pub(super) on_pass: Option<PassSource>,
     pub(super) on_fail: Option<FailSource>,
     pub(super) max_retries: Option<u32>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReviewerSource {
-    pub(super) level: EscalationLevel,
+    pub(super) level: Option<Word<EscalationLevel>>,
     pub(super) agent_type: Option<Spanned<OneOrMany>>,
     pub(super) veto_window: Option<Name>,
     pub(super) timeout: Option<Name>,

@@ -21,11 +21,13 @@ pub(super) fn step(source: &StepSource, suffix: &str, reader: &mut Reader<'_>) -
     let run = source.run.as_ref().and_then(|run| command(source, run, reader));
     let default_role = if run.is_some() { AgentRole::Command } else { AgentRole::Worker };
     let worker = agent.and_then(|agent| agent.worker.as_ref());
+    let launch = agent.and_then(|agent| agent.launch.as_ref());
+    let launch = launch.and_then(|launch| reader.report.known(launch, &LaunchMode::NAMES));
     Step {
         name: reader.text_or(source.name.as_ref(), &id),
         role: role.map_or_else(|| default_role.to_string(), |role| reader.word(role, "agent type")),
         worker: worker.map(|worker| reader.word(worker, "worker name")),
-        launch: agent.and_then(|agent| agent.launch).unwrap_or(LaunchMode::Headless),
+        launch: launch.unwrap_or(LaunchMode::Headless),
         worktree: agent.and_then(|agent| worktree(agent, reader)),
         run,
         prompt: reader.text_or(source.prompt.as_ref(), ""),
@@ -115,6 +117,11 @@ fn not_empty<T>(at: &Spanned<T>, text: &str, reader: &mut Reader<'_>) -> bool {
 fn signal(source: &StepSource, id: &str, suffix: &str, reader: &mut Reader<'_>) -> Signal {
     let Some(written) = &source.signal else { return Signal::StdoutExit };
     let SignalSource { kind, value } = &written.value;
+    if kind.is_none() {
+        reader.report.at(written, "missing key `type`", "add `type: …`");
+    }
+    let kind = kind.as_ref().and_then(|kind| reader.report.known(kind, &SignalType::NAMES));
+    let Some(kind) = kind else { return Signal::StdoutExit };
     match kind {
         SignalType::SentinelFile => Signal::SentinelFile {
             path: value.as_ref().map_or_else(

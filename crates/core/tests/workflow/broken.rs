@@ -83,6 +83,40 @@ steps:
     assert_eq!(lines, [1, 4, 6, 7, 7, 7, 8, 9, 10], "{problems}");
 }
 
+/// Nor does a word that nobody knows, a key that is missing, or a cycle.
+#[test]
+fn every_kind_of_mistake_leaves_the_others_to_be_found() {
+    let whole = "workflow: { id: w }
+steps:
+  - { id: A, needs: [B], agent: { launch: headless }, signal: { type: pr_creation }, gate: G }
+  - { id: B, needs: [ZZZ] }
+gates:
+  - { id: G, reviewer: { level: auto }, on_pass: { next_step: DONE } }
+";
+    for (right, wrong, said) in [
+        ("{ id: w }", "{ name: w }", "missing key `id`"),
+        ("{ id: w }", "{ id: w, breaker: { failures: -1 } }", "expected a whole number"),
+        ("{ id: w }", "{ id: w, breaker: { failures: many } }", "expected a whole number"),
+        ("{ id: w }", "{ id: w, parallel: 1.5 }", "expected a whole number"),
+        ("{ id: A, ", "{ name: A, ", "missing key `id`"),
+        ("launch: headless", "launch: sometimes", "unknown value `sometimes`"),
+        ("type: pr_creation", "type: foo", "unknown value `foo`"),
+        ("{ type: pr_creation }", "{ value: foo }", "missing key `type`"),
+        ("{ id: G, reviewer", "{ reviewer", "missing key `id`"),
+        ("level: auto", "level: sometimes", "unknown value `sometimes`"),
+        ("{ level: auto }", "{ agent_type: critic }", "the gate `G` does not say who decides"),
+        ("reviewer: { level: auto }, ", "", "the gate `G` does not say who decides"),
+        ("{ id: B, needs: [ZZZ] }", "{ id: B, needs: [ZZZ, A] }", "wait for each other in a cycle"),
+    ] {
+        let text = whole.replace(right, wrong);
+        assert_ne!(text, whole, "{right}");
+        let problems = report("several", &text);
+        let has =
+            |said: &str| problems.list.iter().any(|it| it.message.contains(said) && it.line > 0);
+        assert!(has(said) && has("unknown step `ZZZ`"), "{wrong}: {problems}");
+    }
+}
+
 /// A reference to a step that cannot be expanded is not a second problem.
 #[test]
 fn a_step_that_cannot_be_spelled_out_is_reported_alone() {
