@@ -6,6 +6,9 @@ use crate::time::Span;
 /// Longest lease that a run can have: a machine that is gone for good holds its tasks no longer.
 pub const LONGEST_LEASE: Span = Span(24 * 60 * 60_000);
 
+/// Longest timeout of a state: what is due later is not bounded in time.
+pub const LONGEST_TIMEOUT: Span = Span(3650 * 24 * 60 * 60_000);
+
 /// The source of a lifecycle. The largest built-in one is under 20 KiB; the rest is room for
 /// generated ones.
 pub const LIFECYCLE_BYTES: usize = 1024 * 1024;

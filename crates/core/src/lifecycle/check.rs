@@ -112,7 +112,7 @@ impl<'a> Checker<'a> {
             about: source.about.trim().to_owned(),
             initial,
             roles: self.roles.clone(),
-            settings: self.names.settings.clone(),
+            settings: self.names.settings(),
             fields: self.names.fields.clone(),
             counters,
             states,
@@ -246,18 +246,17 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn span(&mut self, text: &Name) -> Option<Span> {
-        let (message, help) =
-            match self.names.settings.get(&text.value).map(|setting| &setting.value) {
-                Some(Setting::Time(span)) => return Some(*span),
-                Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
-                    let message = format!("the setting `{}` is not a duration", text.value);
-                    (message, "give it a value such as 7d")
-                }
-                None => match text.value.parse::<Span>() {
-                    Ok(span) => return Some(span),
-                    Err(error) => (error.to_string(), "or write the name of a duration setting"),
-                },
-            };
+        let (message, help) = match self.names.setting(&text.value) {
+            Some(Setting::Time(span)) => return Some(*span),
+            Some(Setting::Number(_) | Setting::Flag(_) | Setting::Text(_)) => {
+                let message = format!("the setting `{}` is not a duration", text.value);
+                (message, "give it a value such as 7d")
+            }
+            None => match text.value.parse::<Span>() {
+                Ok(span) => return Some(span),
+                Err(error) => (error.to_string(), "or write the name of a duration setting"),
+            },
+        };
         self.problem(text, message, help);
         None
     }

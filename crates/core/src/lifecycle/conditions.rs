@@ -10,10 +10,10 @@ use super::{FieldDecl, Requirement, RoleId, StateKind, Transition};
 const MOST_COMBINATIONS: usize = 4_096;
 
 /// A condition with its place.
-struct Condition<'a> {
+pub(super) struct Condition<'a> {
     line: u32,
     /// What the condition is, with its field.
-    what: String,
+    pub(super) what: String,
     expr: &'a Expr,
     /// The transition whose guard it is.
     row: Option<&'a Transition>,
@@ -21,7 +21,12 @@ struct Condition<'a> {
     given: Vec<&'a Expr>,
 }
 
-impl Condition<'_> {
+impl<'a> Condition<'a> {
+    /// The same on the way of a transition.
+    pub(super) fn of(self, row: &'a Transition) -> Self {
+        Self { row: Some(row), ..self }
+    }
+
     fn exprs(&self) -> impl Iterator<Item = &Expr> {
         [self.expr].into_iter().chain(self.given.iter().copied())
     }
@@ -34,7 +39,7 @@ impl Condition<'_> {
 
 /// One thing that a name can stand for.
 #[derive(Debug)]
-enum Possible {
+pub(super) enum Possible {
     Value(Value),
     /// Some value; no more is known of it.
     Present,
@@ -51,6 +56,9 @@ type Domain = (ResolvedName, Vec<Possible>);
 
 /// The same for the names of a condition. A name that is missing can stand for anything.
 type Domains = Vec<Domain>;
+
+/// The values of a field that count, out of all that its type allows.
+type Narrow<'a> = &'a dyn Fn(&str, Vec<Possible>) -> Vec<Possible>;
 
 /// One combination. A project may override a setting, so settings are unknown.
 #[derive(Clone)]
@@ -75,11 +83,15 @@ impl KnownValues for Tried<'_> {
 impl Proof<'_> {
     pub(super) fn conditions_make_sense(&self, found: &mut Vec<Problem>) {
         for condition in self.conditions() {
-            let settable = self.domains(&condition, true);
-            if !may_be(condition.expr, true, &condition.given, &settable) {
-                found.push(self.never_holds(&condition, &settable));
+            if !self.may_hold(&condition, &|name, all| self.settable(name, all)) {
+                found.push(self.never_holds(&condition));
             }
-            self.compares_no_prose(&condition, found);
+            self.compares_no_prose(condition.line, condition.expr, found);
+        }
+        for (line, changes) in self.changes() {
+            for expr in changes.compute.values() {
+                self.compares_no_prose(line, expr, found);
+            }
         }
     }
 
@@ -119,9 +131,12 @@ impl Proof<'_> {
         requires.filter(|that| that.names().all(is_kept)).collect()
     }
 
-    /// What can stand for the names of a condition; for fields, all that their types allow or only
-    /// what a task can have.
-    fn domains(&self, condition: &Condition<'_>, settable: bool) -> Domains {
+    pub(super) fn may_hold(&self, condition: &Condition<'_>, narrow: Narrow<'_>) -> bool {
+        may_be(condition.expr, true, &condition.given, &self.domains(condition, narrow))
+    }
+
+    /// What can stand for the names of a condition.
+    fn domains(&self, condition: &Condition<'_>, narrow: Narrow<'_>) -> Domains {
         let thresholds = condition.thresholds();
         let mut domains = Domains::new();
         for name in condition.exprs().flat_map(Expr::names) {
@@ -131,8 +146,7 @@ impl Proof<'_> {
             let possible = match name {
                 ResolvedName::Field(path) if path.len() == 1 => {
                     let field = &self.lifecycle.fields[&path[0]];
-                    let all = values_of(field, thresholds.as_deref());
-                    Some(if settable { self.settable(&path[0], all) } else { all })
+                    Some(narrow(&path[0], values_of(field, thresholds.as_deref())))
                 }
                 ResolvedName::Priority => thresholds.as_ref().map(|all| numbers(all, true)),
                 ResolvedName::Counter(id) => thresholds.as_ref().map(|all| {
@@ -158,13 +172,9 @@ impl Proof<'_> {
 
     /// The values of a field that a task can have: those that transitions and counters set, or all
     /// if a role gives it a value or it is computed.
-    fn settable(&self, name: &str, mut all: Vec<Possible>) -> Vec<Possible> {
+    pub(super) fn settable(&self, name: &str, mut all: Vec<Possible>) -> Vec<Possible> {
         let is_computed = self.changes().any(|(_, changes)| changes.compute.contains_key(name));
-        let set: Vec<&Value> = self
-            .changes()
-            .filter_map(|(_, changes)| changes.set.get(name))
-            .filter(|value| !value.is_null())
-            .collect();
+        let set = self.constants(name);
         let is_given = self.lifecycle.fields.get(name).is_some_and(FieldDecl::is_given);
         // A field that nothing sets is reported separately.
         let is_open = is_given || is_computed || self.is_written_by_program(name);
@@ -177,41 +187,59 @@ impl Proof<'_> {
         all
     }
 
+    /// What transitions and counters set a field to.
+    fn constants(&self, name: &str) -> Vec<&Value> {
+        let set = self.changes().filter_map(|(_, changes)| changes.set.get(name));
+        let mut constants = Vec::new();
+        for value in set.filter(|value| !value.is_null()) {
+            if !constants.contains(&value) {
+                constants.push(value);
+            }
+        }
+        constants
+    }
+
     /// The problem of a condition that no task can meet, so that its transition or state is dead.
-    fn never_holds(&self, condition: &Condition<'_>, settable: &Domains) -> Problem {
-        let Condition { line, what, expr, given, .. } = condition;
-        let declared = self.domains(condition, false);
-        if !may_be(expr, true, given, &declared) {
+    fn never_holds(&self, condition: &Condition<'_>) -> Problem {
+        let Condition { line, what, .. } = condition;
+        let settable = self.domains(condition, &|name, all| self.settable(name, all));
+        let declared = self.domains(condition, &|_, all| all);
+        if !self.may_hold(condition, &|_, all| all) {
             let message = format!("{what} can never hold, whatever the task is like");
             return Problem::in_line(*line, message, "correct it, or remove it");
         }
         let is_set_to = |((name, all), (_, values)): (&Domain, &Domain)| {
             let [name] = name.field().filter(|_| values.len() < all.len())? else { return None };
-            let values = values.iter().filter_map(|possible| match possible {
-                Possible::Value(Value::Null) | Possible::Present => None,
-                Possible::Value(Value::String(word)) => Some(word.clone()),
-                Possible::Value(value) => Some(value.to_string()),
+            let words = self.constants(name).into_iter().map(|value| match value {
+                Value::String(word) => word.clone(),
+                other => other.to_string(),
             });
-            let values = values.collect::<Vec<_>>().join(", ");
+            let values = words.collect::<Vec<_>>().join(", ");
             Some(format!("`{name}` is only ever set to {values}"))
         };
-        let set: Vec<String> = declared.iter().zip(settable).filter_map(is_set_to).collect();
+        let set: Vec<String> = declared.iter().zip(&settable).filter_map(is_set_to).collect();
         let message = format!("{what} can never hold: {}", set.join(", "));
         let help = "set the value that it asks for, name the roles that may, or remove it";
         Problem::in_line(*line, message, help)
     }
 
     /// A condition on the words of a message would break when the message is improved.
-    fn compares_no_prose(&self, condition: &Condition<'_>, found: &mut Vec<Problem>) {
-        for path in condition.expr.fields_compared_with_text() {
-            let [name] = path else { continue };
-            if self.lifecycle.fields.get(name).is_some_and(|field| field.kind == Type::Text) {
-                let message = format!(
-                    "`{name}` is text for people; a condition on it breaks when the words change"
-                );
-                let help = "declare a field with the cases, such as `cause: [unanswered, failed]`, and compare that";
-                found.push(Problem::in_line(condition.line, message, help));
-            }
+    fn compares_no_prose(&self, line: u32, expr: &Expr, found: &mut Vec<Problem>) {
+        let is_text = |name: &&String| {
+            self.lifecycle.fields.get(*name).is_some_and(|field| field.kind == Type::Text)
+        };
+        for name in expr.names_compared_with_text() {
+            let prose = match name {
+                ResolvedName::Detail => Some("detail"),
+                ResolvedName::Title => Some("title"),
+                other => other.field().and_then(<[_]>::first).filter(is_text).map(String::as_str),
+            };
+            let Some(prose) = prose else { continue };
+            let message = format!(
+                "`{prose}` is text for people; a condition on it breaks when the words change"
+            );
+            let help = "declare a field with the cases, such as `cause: [unanswered, failed]`, and compare that";
+            found.push(Problem::in_line(line, message, help));
         }
     }
 
@@ -259,7 +287,7 @@ impl Proof<'_> {
     }
 }
 
-fn required<'a>(what: &str, line: u32, requirement: &'a Requirement) -> Condition<'a> {
+pub(super) fn required<'a>(what: &str, line: u32, requirement: &'a Requirement) -> Condition<'a> {
     let what = format!("the {what} on `{}`", requirement.field);
     Condition { line, what, expr: &requirement.that, row: None, given: Vec::new() }
 }

@@ -83,7 +83,7 @@ impl Checker<'_> {
                     format!("the configuration sets `{name}` to {given}, which is of another type");
                 self.problem(value, message, "give it a value like the one here");
             }
-            let setting = SettingDecl { value: given.clone(), line: place(name).0 };
+            let setting = SettingDecl { value: given.clone(), is_read: false, line: place(name).0 };
             self.names.settings.insert(name.value.clone(), setting);
         }
         let known = || settings.0.iter().map(|(known, _)| known.value.as_str());
@@ -407,12 +407,10 @@ impl Checker<'_> {
     fn limit(&mut self, limit: &Spanned<Value>) -> Option<u32> {
         let number = match &limit.value {
             Value::Number(number) => number.as_f64(),
-            Value::String(name) => {
-                match self.names.settings.get(name).map(|setting| &setting.value) {
-                    Some(Setting::Number(number)) => Some(*number),
-                    Some(Setting::Flag(_) | Setting::Text(_) | Setting::Time(_)) | None => None,
-                }
-            }
+            Value::String(name) => match self.names.setting(name) {
+                Some(Setting::Number(number)) => Some(*number),
+                Some(Setting::Flag(_) | Setting::Text(_) | Setting::Time(_)) | None => None,
+            },
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
         let whole = number.and_then(|number| number.to_string().parse().ok());

@@ -19,6 +19,7 @@ mod names;
 mod obligations;
 pub mod problem;
 mod prove;
+mod reach;
 mod rows;
 mod source;
 
@@ -414,6 +415,8 @@ impl Setting {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettingDecl {
     pub value: Setting,
+    /// Whether something in the source reads it.
+    pub is_read: bool,
     /// Line of its name in the source.
     pub line: u32,
 }

@@ -1,6 +1,7 @@
 //! The names that the expressions of one lifecycle may use.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::expr::{NameScope, ResolvedName, Type, Value};
 use super::problem::suggestion;
@@ -12,6 +13,26 @@ pub(super) struct Names {
     pub(super) fields: BTreeMap<String, FieldDecl>,
     pub(super) counters: Vec<String>,
     pub(super) settings: BTreeMap<String, SettingDecl>,
+    /// The settings that something reads.
+    read: RefCell<BTreeSet<String>>,
+}
+
+impl Names {
+    /// The value of a setting, which counts as read from then on.
+    pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
+        let setting = self.settings.get(name)?;
+        self.read.borrow_mut().insert(name.to_owned());
+        Some(&setting.value)
+    }
+
+    /// The settings, each with whether something reads it.
+    pub(super) fn settings(&self) -> BTreeMap<String, SettingDecl> {
+        let (read, mut settings) = (self.read.borrow(), self.settings.clone());
+        for (name, setting) in &mut settings {
+            setting.is_read = read.contains(name);
+        }
+        settings
+    }
 }
 
 /// What an expression may use: only the task, or the transition as well.
@@ -98,10 +119,10 @@ impl NamesFor<'_> {
             let id = CounterId(u16::try_from(index).map_err(|_| "there are too many counters")?);
             return Ok((ResolvedName::Counter(id), Type::Number));
         }
-        if let Some(setting) = self.names.settings.get(first)
-            && rest.is_empty()
+        if rest.is_empty()
+            && let Some(setting) = self.names.setting(first)
         {
-            return Ok(constant(&setting.value));
+            return Ok(constant(setting));
         }
         let known =
             self.names.fields.keys().chain(&self.names.counters).chain(self.names.settings.keys());

@@ -2,11 +2,13 @@
 //! has everything that its purpose demands, and the program does everything that the lifecycle
 //! leaves to the system.
 
+use std::collections::BTreeSet;
+
 use super::contract::{
     AgentRole, ContractRow, CounterName, Field, FieldSource, FiredBy, Purpose, SettingName, Trigger,
 };
-use super::problem::Problem;
-use super::prove::{Proof, routed};
+use super::problem::{Problem, nearest};
+use super::prove::{Proof, routed, routes};
 use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Route, State, Transition};
 
 impl Proof<'_> {
@@ -16,6 +18,7 @@ impl Proof<'_> {
         self.counters_are_those_of_the_contract(found);
         self.fields_are_those_of_the_contract(found);
         self.triggers_are_those_of_the_contract(found);
+        self.facts_are_proven(found);
         self.fields_can_be_set(found);
         self.computed_fields_are_not_set(found);
         self.conditions_make_sense(found);
@@ -64,7 +67,21 @@ impl Proof<'_> {
 
     fn settings_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
         for (name, setting) in &self.lifecycle.settings {
-            let Some(known) = SettingName::named(name) else { continue };
+            let Some(known) = SettingName::named(name) else {
+                if !setting.is_read {
+                    let rules = SettingName::RULES.iter();
+                    let rules =
+                        rules.filter(|rule| rule.purposes.contains(&self.lifecycle.purpose));
+                    let help = nearest(name, rules.map(|rule| rule.name));
+                    let help = help.map(|near| format!("did you mean `{near}`?"));
+                    let help = help.unwrap_or_else(|| {
+                        "write its name where it counts, or remove it".to_owned()
+                    });
+                    let message = format!("nothing reads the setting `{name}`");
+                    found.push(Problem::in_line(setting.line, message, help));
+                }
+                continue;
+            };
             if !self.belongs_here("setting", known.rule(), setting.line, found) {
                 continue;
             }
@@ -89,7 +106,14 @@ impl Proof<'_> {
     }
 
     fn counters_are_those_of_the_contract(&self, found: &mut Vec<Problem>) {
-        for counter in &self.lifecycle.counters {
+        let mut rows = self.lifecycle.transitions.iter();
+        let counted: BTreeSet<_> = rows.by_ref().flat_map(|row| &row.changes.count).collect();
+        for (index, counter) in self.lifecycle.counters.iter().enumerate() {
+            if !counted.iter().any(|id| usize::from(id.0) == index) {
+                let message = format!("nothing counts `{}`", counter.name);
+                let help = format!("add `count: [{}]` to a transition, or remove it", counter.name);
+                found.push(Problem::in_line(counter.line, message, help));
+            }
             if let Some(known) = CounterName::named(&counter.name) {
                 self.belongs_here("counter", known.rule(), counter.line, found);
             }
@@ -100,14 +124,7 @@ impl Proof<'_> {
         for (name, field) in &self.lifecycle.fields {
             let Some(known) = Field::named(name) else { continue };
             let belongs_here = self.belongs_here("field", known.rule(), field.line, found);
-            if known.is_fact() && field.may_be_given_by(RoleId::HUMAN) {
-                let message = format!(
-                    "`{name}` is a fact: the system writes it from evidence, and no person gives it"
-                );
-                let help = "leave `human` and `anyone` out of its `by`; a person overrides facts with \
-                            a reason";
-                found.push(Problem::in_line(field.line, message, help));
-            }
+            self.fact_is_not_typed(known, field, found);
             if belongs_here && !known.shape().fits(&field.kind) {
                 let (wanted, is) = (known.shape().describe(), field.kind.describe());
                 let message =
@@ -116,6 +133,64 @@ impl Proof<'_> {
                 found.push(Problem::in_line(field.line, message, help));
             }
         }
+    }
+
+    /// A fact and a record of the system say what it has seen. Callers give neither, except for
+    /// agents, which report facts of their own work.
+    fn fact_is_not_typed(&self, known: Field, field: &FieldDecl, found: &mut Vec<Problem>) {
+        let named = field.by.roles().iter().chain([&RoleId::HUMAN]).copied();
+        let mut forgers = named.filter(|role| !known.is_for(*role));
+        let Some(one) = forgers.find(|role| field.may_be_given_by(*role)) else { return };
+        let who = if one == RoleId::HUMAN { "no person" } else { "nobody" };
+        let message = format!("{}, and {who} gives it", nature(known));
+        let help = "leave the role, or `anyone`, out of its `by`";
+        found.push(Problem::in_line(field.line, message, help));
+    }
+
+    /// A fact is set only by a transition that proves it, and never computed, because the value
+    /// could come from what somebody typed.
+    fn facts_are_proven(&self, found: &mut Vec<Problem>) {
+        let rows = self.lifecycle.transitions.iter();
+        let rows = rows.map(|row| (row.line, &row.changes, Some(row)));
+        let counters = self.lifecycle.counters.iter();
+        let counters = counters.map(|counter| (counter.line, &counter.changes, None));
+        for (line, changes, row) in rows.chain(counters) {
+            let known = |name: &String| {
+                Field::named(name).filter(|known| known.is_fact() || known.is_record())
+            };
+            let is_proven = |field: &Field| row.is_some_and(|row| self.proves(row, *field));
+            let set = changes.set.iter().filter(|(_, value)| !value.is_null());
+            let set = set.filter_map(|(name, _)| known(name)).filter(|field| !is_proven(field));
+            for field in set.chain(changes.compute.keys().filter_map(known)) {
+                let message = format!("{}, and nothing proves it here", nature(field));
+                let help = "remove it; the system sets it where it can, or write `set` on a \
+                            transition to which only the outcome leads that proves it";
+                found.push(Problem::in_line(line, message, help));
+            }
+        }
+    }
+
+    /// Whether a transition happens only where the fact is true: the system alone takes it, after
+    /// the outcome or by the trigger that says so.
+    fn proves(&self, row: &Transition, fact: Field) -> bool {
+        let does = self.lifecycle.state(row.from).does.as_ref();
+        let leading = || {
+            let all = does.into_iter().flat_map(routes);
+            all.filter(|(_, route)| route.and_then(Route::trigger) == Some(&row.trigger))
+        };
+        let proof = fact.sources().iter().any(|source| match source {
+            FieldSource::Outcome(proof) => {
+                leading().next().is_some() && leading().all(|(outcome, _)| outcome == *proof)
+            }
+            FieldSource::Trigger(trigger) => row.trigger == trigger.name(),
+            FieldSource::Activity(_)
+            | FieldSource::Evidence(_)
+            | FieldSource::Report(_)
+            | FieldSource::Planner
+            | FieldSource::Creator
+            | FieldSource::Record => false,
+        });
+        row.timeout.is_none() && row.is_of_system() && proof
     }
 
     /// A name with a meaning for another purpose would mislead readers of the lifecycle.
@@ -281,14 +356,20 @@ impl Proof<'_> {
     fn has_source(&self, source: FieldSource) -> bool {
         let lifecycle = self.lifecycle;
         match source {
-            FieldSource::Activity(activity) => lifecycle.does(activity),
+            FieldSource::Activity(activity)
+            | FieldSource::Evidence(activity)
+            | FieldSource::Report(activity) => lifecycle.does(activity),
+            FieldSource::Outcome(outcome) => lifecycle.states.iter().any(|state| {
+                let mut known = state.does.iter().flat_map(routes);
+                known.any(|(known, _)| known == outcome)
+            }),
             FieldSource::Planner => lifecycle.states.iter().any(State::plans),
             FieldSource::Trigger(trigger) => lifecycle.transitions.iter().any(|row| {
                 let is_taken = row.roles.contains(&RoleId::SYSTEM) && lifecycle.is_fired(row);
                 row.trigger == trigger.name() && is_taken
             }),
             FieldSource::Creator => lifecycle.purpose.engine_lifecycle().is_some(),
-            FieldSource::Override => true,
+            FieldSource::Record => true,
         }
     }
 
@@ -307,13 +388,21 @@ impl Proof<'_> {
         let Some(wanted) = Purpose::ALL.into_iter().find(own) else { return };
         if wanted != self.lifecycle.purpose {
             let message = format!(
-                "the engine creates tasks of the lifecycle `{}` itself, for the purpose `{wanted}`",
-                self.lifecycle.id
+                "the purpose `{}` does not fit the id `{}`, of which the engine creates tasks itself",
+                self.lifecycle.purpose, self.lifecycle.id
             );
             let help = format!("choose another id, or write `purpose: {wanted}` to replace it");
             found.push(Problem::in_line(self.lifecycle.line, message, &help));
         }
     }
+}
+
+/// What a fact or a record is, for a message.
+fn nature(field: Field) -> String {
+    if field.is_record() {
+        return format!("`{field}` is a record that the system keeps");
+    }
+    format!("`{field}` is a fact: the system writes it from evidence")
 }
 
 fn demanded<T>(

@@ -112,7 +112,7 @@ impl std::error::Error for Problems {}
 
 /// The known word nearest to a mistyped one, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = word.chars().count() / 3 + 1;
+    let most = (word.chars().count() / 3).max(1);
     known
         .into_iter()
         .map(|candidate| (distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
@@ -131,19 +131,21 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     }
 }
 
-/// The edit distance of the words' beginnings, so that hostile input stays cheap.
+/// The edit distance of the words' beginnings, in which two swapped letters count once, so that hostile input stays cheap.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut before = Vec::new();
     for (i, a) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+        let mut next = vec![i + 1];
         for (j, b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+            let replaced = row[j] + usize::from(a != b);
+            let swapped = i > 0 && j > 0 && *a == right[j - 1] && *b == left[i - 1];
+            let swapped = if swapped { before[j - 1] + 1 } else { replaced };
+            next.push(replaced.min(swapped).min(row[j + 1] + 1).min(next[j] + 1));
         }
+        before = std::mem::replace(&mut row, next);
     }
     row[right.len()]
 }

@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{WORD, is_word};
 use super::contract::{Note, Trigger};
+use super::expr::Type;
 use super::problem::Problem;
 use super::{
     Activity, Lifecycle, Outcome, RoleId, Route, State, StateActivity, StateId, StateKind,
     Transition, TransitionTarget, state_id,
 };
+use crate::limits;
 use crate::text::clip;
 
 pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
@@ -22,7 +24,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.ends(&mut found);
     proof.provisional_is_done(&mut found);
     proof.bounded(&mut found);
-    proof.times_are_not_zero(&mut found);
+    proof.times_are_bounds(&mut found);
     proof.triggers_are_words(&mut found);
     proof.agents_are_served(&mut found);
     proof.outcomes_lead_somewhere(&mut found);
@@ -35,6 +37,7 @@ pub(super) fn problems(lifecycle: &Lifecycle) -> Vec<Problem> {
     proof.automatic_moves_meet_requirements(&mut found);
     proof.nothing_is_shadowed(&mut found);
     proof.roles_are_named_once(&mut found);
+    proof.choices_differ(&mut found);
     proof.contract_is_kept(&mut found);
     found
 }
@@ -105,30 +108,12 @@ impl Proof<'_> {
         }
     }
 
-    fn successors(&self) -> BTreeMap<StateId, BTreeSet<StateId>> {
+    pub(super) fn successors(&self) -> BTreeMap<StateId, BTreeSet<StateId>> {
         let mut successors: BTreeMap<StateId, BTreeSet<StateId>> = BTreeMap::new();
         for row in self.lifecycle.transitions.iter().filter(|row| self.can_be_taken(row)) {
             successors.entry(row.from).or_default().extend(self.targets(row));
         }
         successors
-    }
-
-    fn reachable(&self, found: &mut Vec<Problem>) {
-        let reached = closure(self.lifecycle.initial, &self.successors());
-        let initial = self.lifecycle.state(self.lifecycle.initial);
-        for (_, State { name, line, .. }) in self.states().filter(|(id, _)| !reached.contains(id)) {
-            let message =
-                format!("the state `{name}` can never be reached from `{}`", initial.name);
-            let help = "add a transition that leads here, or remove the state";
-            found.push(Problem::in_line(*line, message, help));
-        }
-        if initial.terminal {
-            found.push(Problem::in_line(
-                initial.line,
-                format!("the initial state `{}` is terminal", initial.name),
-                "a task must be able to go somewhere",
-            ));
-        }
     }
 
     fn ends(&self, found: &mut Vec<Problem>) {
@@ -222,15 +207,21 @@ impl Proof<'_> {
     }
 
     /// Settings are times, too, and a project may override them.
-    fn times_are_not_zero(&self, found: &mut Vec<Problem>) {
+    fn times_are_bounds(&self, found: &mut Vec<Problem>) {
         for (id, state) in self.states() {
             let rows = self.lifecycle.exits(id);
             let timeouts = rows.filter_map(|row| Some((row.line, row.timeout?.time)));
             let reminders = state.remind.iter().flat_map(|remind| &remind.after);
             let times = timeouts.chain(reminders.map(|time| (state.line, *time)));
-            for (line, _) in times.filter(|(_, time)| time.0 == 0) {
-                let help = "write a time such as 30s";
-                found.push(Problem::in_line(line, "a timeout cannot be zero", help));
+            for (line, time) in times {
+                let (message, help) = match time.0 {
+                    0 => ("a timeout cannot be zero", "write a time such as 30s"),
+                    time if time > limits::LONGEST_TIMEOUT.0 => {
+                        ("a timeout of more than 3650d bounds nothing", "write a shorter time")
+                    }
+                    _ => continue,
+                };
+                found.push(Problem::in_line(line, message, help));
             }
         }
     }
@@ -366,11 +357,32 @@ impl Proof<'_> {
                 let help = "add `system` or a worker's role to its `by`";
                 found.push(Problem::in_line(claims[0].line, message, help));
             }
+            for (row, role) in claims.iter().flat_map(|row| self.others_than_claim(row)) {
+                let message = format!(
+                    "this claim starts an agent of the role `{role}`, which may not claim it"
+                );
+                let help = format!("add `{role}` to its `by`, or lead to a state for another role");
+                found.push(Problem::in_line(row.line, message, help));
+            }
             if claims.is_empty() && !has_others {
                 let message = format!("nobody takes tasks out of the queue `{}`", state.name);
                 found.push(Problem::in_line(state.line, message, "add a transition `on: claim`"));
             }
         }
+    }
+
+    /// The roles of the agents that a claim starts, without those that may claim. The worker that
+    /// the dispatcher gives the task is one that may claim it.
+    fn others_than_claim<'r>(&'r self, row: &'r Transition) -> Option<(&'r Transition, &'r str)> {
+        let claims = |name: &&str| {
+            let role = self.lifecycle.find_role(name);
+            role.is_some_and(|role| row.roles.contains(&role))
+        };
+        let TransitionTarget::State(to) = row.to else { return None };
+        let does = self.lifecycle.state(to).does.as_ref()?;
+        let role = does.role.as_deref().filter(|_| does.activity == Activity::Agent)?;
+        let is_open = row.roles.iter().all(|role| [RoleId::SYSTEM, RoleId::HUMAN].contains(role));
+        (!is_open && !claims(&role)).then_some((row, role))
     }
 
     fn prior_makes_sense(&self, found: &mut Vec<Problem>) {
@@ -389,6 +401,25 @@ impl Proof<'_> {
             } else if self.priors[usize::from(row.from.0)].is_empty() {
                 let message = format!("`[prior]` of `{}` can mean no state", from.name);
                 found.push(Problem::in_line(row.line, message, "let some transition lead into it"));
+            }
+        }
+    }
+
+    /// A word of a type that stands there twice, or an answer with two actions, is a slip.
+    fn choices_differ(&self, found: &mut Vec<Problem>) {
+        let types = self.lifecycle.fields.values().map(|field| {
+            let words = if let Type::OneOf(words) = &field.kind { words.as_slice() } else { &[] };
+            (field.line, words.iter().map(String::as_str).collect::<Vec<_>>())
+        });
+        let offers = self.lifecycle.states.iter().map(|state| {
+            let offers = state.does.iter().flat_map(|does| &does.offers);
+            (state.line, offers.map(|(_, trigger)| trigger.as_str()).collect())
+        });
+        for (line, words) in types.chain(offers) {
+            let mut known = BTreeSet::new();
+            for word in words.into_iter().filter(|word| !known.insert(*word)) {
+                let message = format!("`{word}` is named twice here");
+                found.push(Problem::in_line(line, message, "name it once"));
             }
         }
     }

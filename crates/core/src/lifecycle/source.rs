@@ -19,7 +19,8 @@ use crate::yaml::{self, Entries, FormerKey, Name, OneOrMany, Spanned, TextOr, pr
 const MANUAL: &str = "docs/lifecycles.md";
 
 /// Keys from before purposes were declared.
-const FORMER_KEYS: [FormerKey; 6] = [
+const FORMER_KEYS: [FormerKey; 7] = [
+    ("lead_parts", "lead_children", "`lead_parts` is now `lead_children`"),
     ("within", "timeouts", "`within` is now `timeouts`, and its `time` is `after`"),
     ("time", "after", "`time` is now `after`"),
     ("renew", "reset", "`renew` is now `reset`"),

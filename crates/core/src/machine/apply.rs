@@ -5,7 +5,7 @@ use super::effect::{Artifact, DecisionChange, Effect, Ending, Record, TaskUpdate
 use super::entry::{asks_people, effects_in_place, entry_effects, open_decision, plan_timers};
 use super::env::{Moment, TaskEnv, TransitionContext};
 use super::event::Actor;
-use super::fact::{forget_overridden, is_fact, sets};
+use super::fact::{forget_overridden, in_contract, sets};
 use super::fold;
 use super::reject::FieldError;
 use super::task::{CounterValue, Task};
@@ -174,7 +174,11 @@ pub(super) fn put(fields: &mut Fields, name: &str, value: &Value) {
 
 /// Which roles may set a field.
 fn writers(lifecycle: &Lifecycle, field: &str) -> String {
-    if is_fact(lifecycle, field) {
+    let known = in_contract(lifecycle, field);
+    if known.is_some_and(Field::is_record) {
+        return "is a record that the system keeps; nobody sets it".to_owned();
+    }
+    if known.is_some_and(Field::is_fact) {
         return "is a fact: the system writes it from evidence, and a person overrides it with a \
                 reason"
             .to_owned();
@@ -186,10 +190,12 @@ fn writers(lifecycle: &Lifecycle, field: &str) -> String {
 }
 
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, giver: &Actor) -> bool {
-    let role = lifecycle.find_role(&giver.role);
     let declared = lifecycle.fields.get(field);
-    let may_role = role.zip(declared).is_some_and(|(role, field)| field.may_be_given_by(role));
-    may_role && !(giver.is_human() && is_fact(lifecycle, field))
+    let given = lifecycle.find_role(&giver.role).zip(declared);
+    given.is_some_and(|(role, declared)| {
+        let known = in_contract(lifecycle, field);
+        declared.may_be_given_by(role) && known.is_none_or(|known| known.is_for(role))
+    })
 }
 
 fn depth(value: &Value, reached: usize) -> usize {

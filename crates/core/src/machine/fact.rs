@@ -1,5 +1,6 @@
 //! A person overrides facts: by name and with a reason, says what the system has no proof of.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{patch, too_large, unmet};
@@ -14,6 +15,7 @@ use crate::lifecycle::contract::{Field, Note};
 use crate::lifecycle::expr::{Fields, value_of};
 use crate::lifecycle::{FieldUpdates, Lifecycle, RoleId};
 use crate::limits;
+use crate::receipt::MergedAs;
 use crate::text::line;
 
 /// The facts of a task that stand on a person's word.
@@ -28,13 +30,31 @@ pub struct Overridden {
 impl Overridden {
     /// The facts of this task that nobody has proven.
     pub fn of(task: &Task, lifecycle: &Lifecycle) -> Result<Option<Self>, Damaged> {
-        task.data(lifecycle, Field::Overridden)
+        record(task, lifecycle, Field::Overridden)
     }
 }
 
-/// Whether the system writes the field from evidence, so that a person must override it.
-pub(super) fn is_fact(lifecycle: &Lifecycle, name: &str) -> bool {
-    Field::FACTS.iter().any(|fact| fact.name_in(lifecycle) == name)
+/// Where the task's work was merged, if it was.
+pub fn merged_as(task: &Task, lifecycle: &Lifecycle) -> Result<Option<MergedAs>, Damaged> {
+    record(task, lifecycle, Field::MergedAs)
+}
+
+/// A record that the system keeps. Another field of that name, in a lifecycle from before the
+/// record, is none.
+fn record<T: DeserializeOwned>(
+    task: &Task,
+    lifecycle: &Lifecycle,
+    field: Field,
+) -> Result<Option<T>, Damaged> {
+    let declared = lifecycle.fields.get(field.name());
+    let is_record = declared.is_some_and(|declared| field.shape().fits(&declared.kind));
+    if is_record { task.data(lifecycle, field) } else { Ok(None) }
+}
+
+/// The field of the contract that has this name in the lifecycle.
+pub(super) fn in_contract(lifecycle: &Lifecycle, name: &str) -> Option<Field> {
+    let mut known = Field::RULES.iter().map(|rule| rule.item);
+    known.find(|field| field.name_in(lifecycle) == name)
 }
 
 /// Sets facts without a transition.
@@ -61,12 +81,15 @@ pub(super) fn override_facts(
     demand(!request.reason.trim().is_empty(), Field::Reason.name(), "Say how you know");
     demand(!request.fields.is_empty(), "fields", "Name at least one fact, such as merged=true");
     for name in request.fields.keys().filter(|name| lifecycle.fields.contains_key(*name)) {
-        demand(is_fact(lifecycle, name), name, "is no fact; give it with a move");
+        let is_fact = in_contract(lifecycle, name).is_some_and(Field::is_fact);
+        demand(is_fact, name, "is no fact; give it with a move");
     }
+    let earlier = Overridden::of(old, lifecycle);
+    let damage = earlier.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    demand(damage.is_empty(), Field::Overridden.name(), &damage);
     let mut task = old.clone();
     errors.extend(patch(lifecycle, &mut task.fields, &request.fields, |_| true));
-    let earlier = Overridden::of(old, lifecycle).ok().flatten();
-    let mut facts = earlier.map(|earlier| earlier.facts).unwrap_or_default();
+    let mut facts = earlier.ok().flatten().map(|earlier| earlier.facts).unwrap_or_default();
     facts.extend(request.fields.clone());
     let (by, reason) = (by.clone(), line(&request.reason, limits::NOTE_DETAIL_BYTES));
     let overridden = Overridden { by, reason: reason.clone(), facts };

@@ -4,10 +4,14 @@
 use super::apply::unmet;
 use super::entry::{is_left_to_children, is_silent};
 use super::env::TaskEnv;
-use super::task::Task;
+use super::reject::FieldError;
+use super::task::{Damaged, Task};
 use crate::ids::TaskId;
+use crate::lifecycle::contract::{Field, Purpose};
 use crate::lifecycle::{Lifecycle, RoleId, StateKind};
+use crate::schedule::{Budget, Used};
 use crate::time::Instant;
+use crate::workflow::{Step, Workflow};
 
 /// An impossible task: before a write, a bug of the program; after a read, corrupt data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +64,37 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
             lease.epoch, task.epoch
         )),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// What the program could not read of a task: a field that its creator owes to its purpose, or data
+/// that is not of its Rust type.
+pub fn unreadable(lifecycle: &Lifecycle, task: &Task) -> Vec<FieldError> {
+    let (purpose, mut errors) = (lifecycle.purpose, Vec::new());
+    let known = Field::RULES.iter().map(|rule| rule.item).filter(|_| !lifecycle.legacy);
+    for field in known.filter(|known| known.is_owed_to(purpose)) {
+        if !task.fields.contains_key(field.name()) {
+            let message = format!("is missing, and every {purpose} is created with it");
+            errors.push(FieldError::new(field.name(), message));
+        } else if let Err(damaged) = read_data(lifecycle, task, field) {
+            errors.push(FieldError::new(field.name(), format!("does not read: {}", damaged.why)));
+        }
+    }
+    errors
+}
+
+fn read_data(lifecycle: &Lifecycle, task: &Task, field: Field) -> Result<(), Damaged> {
+    let is = |fields: &[Field]| fields.contains(&field);
+    if is(&[Field::Spec]) && lifecycle.purpose == Purpose::Step {
+        task.data::<Step>(lifecycle, field).map(drop)
+    } else if is(&[Field::Spec]) {
+        task.data::<Workflow>(lifecycle, field).map(drop)
+    } else if is(&[Field::Used]) {
+        task.data::<Used>(lifecycle, field).map(drop)
+    } else if is(&[Field::Limit, Field::More]) {
+        task.data::<Budget>(lifecycle, field).map(drop)
+    } else {
+        Ok(())
     }
 }
 

@@ -34,9 +34,9 @@ pub use event::{
     ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, HistoryNote, NotAnActor,
     TransitionRequest,
 };
-pub use fact::Overridden;
+pub use fact::{Overridden, merged_as};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
-pub use invariant::{Broken, WaitsFor, check, waits_for};
+pub use invariant::{Broken, WaitsFor, check, unreadable, waits_for};
 pub use liveness::{Missing, StoredMovers, missing};
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{Ignored, StepResult, step};

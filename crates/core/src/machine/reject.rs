@@ -8,7 +8,7 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    pub(super) fn new(field: &str, message: impl Into<String>) -> Self {
+    pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self { field: field.to_owned(), message: message.into() }
     }
 }
@@ -40,7 +40,7 @@ impl Rejected {
         Self { why, ..Self::invalid(vec![FieldError::new(field, message)]) }
     }
 
-    pub(super) fn invalid(errors: Vec<FieldError>) -> Self {
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
         Self { why: RejectReason::Invalid, errors, allowed: Vec::new() }
     }
 

@@ -123,7 +123,7 @@ fn facts_are_found_or_overridden(meeting: &Meeting<'_>) -> Verdict {
         let asked = matches!(meeting.event, Event::Asked(ask) if ask.actor.is_human());
         asked && !lifecycle.exits(before.state).any(sets)
     };
-    for name in Field::FACTS.map(|fact| fact.name_in(lifecycle)) {
+    for name in Field::facts().map(|fact| fact.name_in(lifecycle)) {
         let (old, new) = (before.fields.get(name), step.task.fields.get(name));
         let forged = new.is_some() && new != old && given_by_person(name);
         ensure(!forged, || format!("a person gave {name}"))?;

@@ -249,7 +249,7 @@ pub(crate) fn ops(lifecycle: &Lifecycle, most: usize) -> impl Strategy<Value = V
         .prop_map(|(epoch, nth, give, again)| Op::End { epoch, nth, give, again });
     let report = (prop::bool::weighted(0.1), 0..16_u8, give.clone())
         .prop_map(|(late, nth, give)| Op::Report { late, nth, give });
-    let facts = Field::FACTS.map(|fact| fact.name_in(lifecycle).to_owned());
+    let facts = Field::facts().map(|fact| fact.name_in(lifecycle).to_owned());
     let facts: Vec<String> =
         facts.into_iter().filter(|fact| lifecycle.fields.contains_key(fact)).collect();
     let give_facts = (0..10_u8, any::<prop::sample::Index>(), give.clone()).prop_map(

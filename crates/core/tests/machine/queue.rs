@@ -13,13 +13,14 @@ use crate::world::World;
 
 /// A queue whose claim has a guard.
 fn guarded(that: &str, given: Value) -> World {
+    let settings = if that.contains("most") { "settings: { most: 2 }" } else { "" };
     let source = format!(
         "
 lifecycle: guarded
 purpose: task
 initial: queued
 roles: [worker]
-settings: {{ most: 2 }}
+{settings}
 fields:
   by_hand: {{ type: flag, by: anyone }}
   owner: {{ type: text, by: anyone }}

@@ -47,12 +47,12 @@ fn is_for_words(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
 
 /// Whether a role may set a field with a move.
 pub(super) fn may_give(lifecycle: &Lifecycle, field: &str, role: RoleId) -> bool {
-    lifecycle.fields.get(field).is_some_and(|field| field.may_be_given_by(role))
+    let is_for = Field::named(field).is_none_or(|known| known.is_for(role));
+    is_for && lifecycle.fields.get(field).is_some_and(|field| field.may_be_given_by(role))
 }
 
 /// Whether the person can be asked for a field with a move.
 pub(super) fn may_be_asked(stored: &Stored, actor: &Actor, field: &str) -> bool {
-    let is_fact = Field::named(field).is_some_and(Field::is_fact);
     let role = stored.lifecycle.find_role(&actor.role);
-    !is_fact && role.is_some_and(|role| may_give(&stored.lifecycle, field, role))
+    role.is_some_and(|role| may_give(&stored.lifecycle, field, role))
 }

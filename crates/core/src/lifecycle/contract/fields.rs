@@ -8,7 +8,7 @@ use super::{
     Trigger, WORKED_ON,
 };
 use crate::lifecycle::expr::Type;
-use crate::lifecycle::{Activity, Lifecycle};
+use crate::lifecycle::{Activity, Lifecycle, Outcome, RoleId};
 
 /// The type that a contract field must be declared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,19 +64,25 @@ impl FieldShape {
 }
 
 /// How the program sets a contract field. The lifecycle's own transitions and the roles that the
-/// field names may set it as well.
+/// field names may set it as well, unless it is a fact or a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldSource {
     /// With the end of this activity.
     Activity(Activity),
+    /// A fact: what the system sees for itself when this activity ends.
+    Evidence(Activity),
+    /// A fact as well, which an agent from outside reports of its own work.
+    Report(Activity),
+    /// A fact that this outcome proves, so a transition that only it leads to may set it too.
+    Outcome(Outcome),
     /// With the answer of a run that plans.
     Planner,
     /// Together with this trigger.
     Trigger(Trigger),
     /// The operation that creates the task.
     Creator,
-    /// A person who overrides facts.
-    Override,
+    /// A record that the system keeps about facts.
+    Record,
 }
 
 use FieldShape::{Record, Words};
@@ -103,19 +109,22 @@ impl FieldSource {
     /// What a lifecycle needs for the field to be set, if callers do not set it.
     pub fn needs(self) -> Option<String> {
         match self {
-            Self::Activity(activity) => Some(format!("the activity `{}`", activity.as_str())),
+            Self::Activity(activity) | Self::Evidence(activity) | Self::Report(activity) => {
+                Some(format!("the activity `{}`", activity.as_str()))
+            }
+            Self::Outcome(outcome) => Some(format!("the outcome `{outcome}`")),
             Self::Planner => {
                 Some("an agent of the role `planner` that produces an answer".to_owned())
             }
             Self::Trigger(trigger) => Some(format!("the trigger `{trigger}`")),
-            Self::Creator | Self::Override => None,
+            Self::Creator | Self::Record => None,
         }
     }
 }
 
 type Written = (FieldShape, &'static [FieldSource]);
 
-use FieldSource::{Creator, Planner};
+use FieldSource::{Creator, Evidence, Planner, Report};
 
 const AGENT: FieldSource = FieldSource::Activity(Activity::Agent);
 const PANEL: FieldSource = FieldSource::Activity(Activity::Panel);
@@ -128,14 +137,14 @@ contract! {
     /// A field that the program reads or writes.
     pub enum Field: Written {
         // Results of a run.
-        PrUrl = "pr_url", (TEXT, &[AGENT, FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
-        PrHead = "pr_head", (TEXT, &[AGENT, FieldSource::Activity(Activity::Check)]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
-        Verified = "verified", (FLAG, &[AGENT]), WORKED_ON, &[], "Whether all checks passed on exactly the commit of the run.";
+        PrUrl = "pr_url", (TEXT, &[Report(Activity::Agent), FieldSource::Trigger(Trigger::ChildrenMoved)]), WORKED_ON, &[], "The pull request that a run filed, or the local branch that stands for one.";
+        PrHead = "pr_head", (TEXT, &[Evidence(Activity::Agent), Evidence(Activity::Check)]), WORKED_ON, &[], "The commit that was reviewed, where a local branch stands for the pull request.";
+        Verified = "verified", (FLAG, &[Evidence(Activity::Agent)]), WORKED_ON, &[], "Whether all checks passed on exactly the commit of the run.";
         Findings = "findings", (TEXT, &[AGENT]), &[Subtask], &[Subtask], "What a spike found out.";
         SessionId = "session_id", (TEXT, &[AGENT]), WORKED_ON, &[], "The agent's session, for whoever resumes it.";
         QuotaResetsAt = "quota_resets_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the provider's quota comes back.";
         RetryAt = "retry_at", (TIME, &[AGENT]), WORKED_ON, &[], "When the failure policy lets it be tried again.";
-        Merged = "merged", (FLAG, &[FieldSource::Activity(Activity::Merge)]), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
+        Merged = "merged", (FLAG, &[FieldSource::Outcome(Outcome::Merged), FieldSource::Trigger(Trigger::ChildrenMoved)]), &[Task, Subtask, Workflow], &[Workflow], "Whether the work is on the base branch.";
         // Assigned work.
         AssigneeIds = "assigneeIds", (TEXTS, &[]), &[Task], &[], "The names of the only workers that may do the work.";
         WorkPlan = "workPlan", (WORK_PLAN, &[AGENT]), &[Task], &[], "What an assignee is going to do, which the agent of a state that produces an answer writes.";
@@ -160,7 +169,7 @@ contract! {
         Learnings = "learnings", (LIST, &[]), &[Task, Subtask], &[], "What was learned.";
         FollowUps = "follow_ups", (LIST, &[]), &[Task, Subtask], &[], "Tasks that came out of it.";
         // Panels.
-        Verdicts = "verdicts", (LIST, &[PANEL]), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
+        Verdicts = "verdicts", (LIST, &[Report(Activity::Panel)]), &[Task, Subtask, Step], &[Step], "What each reviewer said.";
         Concerns = "concerns", (LIST, &[PANEL]), &[Task, Subtask, Step], &[Step], "Objections that stand.";
         ReviewSummary = "review_summary", (TEXT, &[PANEL]), &[Task, Subtask, Step], &[Step], "What a panel could not settle, for the person who does.";
         PrComments = "pr_comments", (TEXT, &[]), &[Task, Subtask], &[], "What reviewers want changed.";
@@ -225,19 +234,38 @@ contract! {
         DeniedPaths = "denied_paths", (TEXTS, &[Creator]), ANY, &[], "Paths that the work must not change.";
         Role = "role", (NAME, &[Creator]), ANY, &[], "The role that its worker must have, in place of those that its queue is for.";
         Model = "model", (TEXT, &[Creator]), ANY, &[], "The name or the model of the worker that it is for.";
-        Overridden = "overridden", (DATA, &[FieldSource::Override]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
-        MergedAs = "merged_as", (DATA, &[FieldSource::Activity(Activity::Merge)]), ANY, &[], "The base branch and its commit that have the work.";
+        Overridden = "overridden", (DATA, &[FieldSource::Record]), ANY, &[], "The facts that a person gave without proof, with the name and the reason.";
+        MergedAs = "merged_as", (DATA, &[FieldSource::Record]), ANY, &[], "The base branch and its commit that have the work.";
         Verify = "verify", (TEXTS, &[Creator]), ANY, &[], "Commands that must pass on the task's head.";
     }
 }
 
 impl Field {
-    /// What the system writes from evidence. A person may only override it.
-    pub const FACTS: [Self; 5] =
-        [Self::PrUrl, Self::PrHead, Self::Verified, Self::Merged, Self::Verdicts];
-
+    /// What the system writes from evidence, and a person may override.
     pub fn is_fact(self) -> bool {
-        Self::FACTS.contains(&self)
+        let is_seen = |source: &FieldSource| match source {
+            Evidence(_) | Report(_) | FieldSource::Outcome(_) => true,
+            FieldSource::Activity(_) | Planner | FieldSource::Trigger(_) | Creator => false,
+            FieldSource::Record => false,
+        };
+        self.sources().iter().any(is_seen)
+    }
+
+    pub fn facts() -> impl Iterator<Item = Self> {
+        Self::RULES.iter().map(|rule| rule.item).filter(|field| field.is_fact())
+    }
+
+    /// What the system keeps about facts. Nobody sets or overrides it.
+    pub fn is_record(self) -> bool {
+        self.sources().contains(&FieldSource::Record)
+    }
+
+    /// Whether a caller of this role may give the field, if the lifecycle names the role: facts
+    /// only if agents report them, and then no person.
+    pub fn is_for(self, role: RoleId) -> bool {
+        let is_reported = self.sources().iter().any(|source| matches!(source, Report(_)));
+        let is_typed = !self.is_fact() && !self.is_record();
+        role == RoleId::SYSTEM || is_typed || is_reported && role != RoleId::HUMAN
     }
 
     pub fn shape(self) -> FieldShape {
@@ -247,6 +275,21 @@ impl Field {
     /// Whether the program calculates with it in lifecycles of this purpose.
     pub fn counts_in(self, purpose: Purpose) -> bool {
         self.shape() == NUMBER && self.rule().purposes.contains(&purpose)
+    }
+
+    /// Whether whoever creates a task of this purpose must set it, because nothing else does.
+    pub fn is_owed_to(self, purpose: Purpose) -> bool {
+        let is_elsewhere = |source: &FieldSource| match source {
+            Creator => true,
+            Planner => !Self::Plan.rule().purposes.contains(&purpose),
+            FieldSource::Trigger(trigger) => !trigger.rule().purposes.contains(&purpose),
+            Evidence(_) | Report(_) | FieldSource::Activity(_) | FieldSource::Outcome(_) => false,
+            FieldSource::Record => false,
+        };
+        let (rule, sources) = (self.rule(), self.sources());
+        rule.demanded_by.contains(&purpose)
+            && sources.contains(&Creator)
+            && sources.iter().all(is_elsewhere)
     }
 
     pub fn sources(self) -> &'static [FieldSource] {

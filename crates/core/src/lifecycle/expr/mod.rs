@@ -142,9 +142,10 @@ impl Expr {
         self.nodes().into_iter().filter_map(CheckedExpr::name)
     }
 
-    /// The fields that it compares with a text that is written out.
-    pub fn fields_compared_with_text(&self) -> Vec<&[String]> {
-        self.nodes().into_iter().flat_map(CheckedExpr::compared_with_text).flatten().collect()
+    /// The names that it compares with a text that is written out, by themselves or as a part of
+    /// what is compared.
+    pub fn names_compared_with_text(&self) -> Vec<&ResolvedName> {
+        self.nodes().into_iter().flat_map(CheckedExpr::compared_with_text).collect()
     }
 
     /// The numbers that it compares names with. None if it adds, subtracts or compares two names:
@@ -239,11 +240,13 @@ impl CheckedExpr {
         if let Self::Name(name) = self { Some(name) } else { None }
     }
 
-    fn compared_with_text(&self) -> [Option<&[String]>; 2] {
-        let Self::Compare { left, right, .. } = self else { return [None; 2] };
-        [(&**left, right), (right, left)].map(|(side, other)| {
-            side.name().filter(|_| other.is_written_text()).and_then(ResolvedName::field)
-        })
+    fn compared_with_text(&self) -> Vec<&ResolvedName> {
+        let Self::Compare { left, right, .. } = self else { return Vec::new() };
+        let mut nodes = Vec::new();
+        [left, right].into_iter().for_each(|side| side.collect(&mut nodes));
+        let is_written = |node: &&Self| node.literal().is_some_and(Value::is_string);
+        let is_with_text = nodes.iter().any(is_written);
+        nodes.into_iter().filter(|_| is_with_text).filter_map(Self::name).collect()
     }
 
     /// Adds the node and all below it.
@@ -285,10 +288,5 @@ impl CheckedExpr {
 
     fn literal(&self) -> Option<&Value> {
         if let Self::Literal(value) = self { Some(value) } else { None }
-    }
-
-    fn is_written_text(&self) -> bool {
-        self.literal().is_some_and(Value::is_string)
-            || matches!(self, Self::List(items) if items.iter().any(Self::is_written_text))
     }
 }
