@@ -22,10 +22,9 @@ use crate::config::Agents;
 use crate::exec::job::{LeftOut, Verification};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts};
+use crate::store::runs::PAST_RUNS;
 use crate::store::{Store, Stored};
 
-/// The runs of a step whose commits can be left out.
-const ALL_RUNS: i64 = 1_000;
 /// Where gates put their feedback.
 const FEEDBACK: &str = ".workflow/";
 
@@ -203,7 +202,7 @@ impl<'a> Assignments<'a> {
         let (skipped, others): (Vec<&Stored>, Vec<&Stored>) =
             steps.iter().partition(|step| step.flag(Field::Skipped));
         for step in skipped {
-            let past = self.store.past_runs(step.task.id, ALL_RUNS)?;
+            let past = self.store.past_runs(step.task.id, PAST_RUNS)?;
             left_out.commits.extend(past.into_iter().filter_map(|run| run.head));
             left_out.commits.extend(step.text(Field::PrHead).map(str::to_owned));
             left_out.shared.entry(branch_of(step, agents)?).or_default();

@@ -17,13 +17,11 @@ use super::library::Library;
 use super::principal::Operation;
 use super::{OpsError, Session, decisions, refuse, request_text};
 use crate::store::query::{Dependency, Detail, Filter, PAGE, Progress};
-use crate::store::runs::PastRun;
+use crate::store::runs::{PAST_RUNS, PastRun};
 use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, Stored};
 
 /// Runs that are shown with a task.
 const RUNS: i64 = 20;
-/// More runs than any task has.
-const ALL_RUNS: i64 = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct AddRequest {
@@ -44,6 +42,7 @@ pub fn add(
     let (store, actor) = (session.may(Operation::AddTasks)?, session.actor());
     let now = store.now(now)?;
     let definition = library.definition(&request.lifecycle)?;
+    made_by_people(&definition.lifecycle)?;
     let fields = coerced(&definition.lifecycle, &request.new.fields);
     let new = NewTask { fields, open_needs: 0, ..request.new.clone() };
     let needs = edges(request)?;
@@ -67,6 +66,19 @@ pub fn add(
     );
     let key = key(request.key.as_deref(), &asked)?;
     Ok(store.add(Add { new, definition, needs, actor, key, arrival: None }, now)?)
+}
+
+/// The engine alone creates tasks of the other purposes.
+pub(super) fn made_by_people(lifecycle: &Lifecycle) -> Result<(), OpsError> {
+    let Lifecycle { id, purpose, .. } = lifecycle;
+    match purpose.engine_lifecycle() {
+        None => Ok(()),
+        Some(_) => {
+            let message =
+                format!("{id} has the purpose `{purpose}`, and only the engine creates such tasks");
+            Err(refuse("lifecycle", message))
+        }
+    }
 }
 
 fn edges(request: &AddRequest) -> Result<Vec<(TaskId, Edge)>, OpsError> {
@@ -409,7 +421,7 @@ pub fn refresh_children(
 pub fn past_runs(session: &Session, id: TaskId) -> Result<Vec<PastRun>, OpsError> {
     let store = session.may_on(Operation::ReadTask, id)?;
     store.task(id)?;
-    Ok(store.past_runs(id, ALL_RUNS)?)
+    Ok(store.past_runs(id, PAST_RUNS)?)
 }
 
 /// One task.

@@ -246,11 +246,9 @@ pub fn status(
 ) -> Result<WorkflowStatus, OpsError> {
     let store = session.may(Operation::ReadStore)?;
     let steps = store.children(workflow.task.id)?;
-    let damaged =
-        || OpsError::input("the workflow cannot be read from the store", Hint::CheckStore);
-    let mut flow: Workflow = workflow.data(Field::Spec)?.ok_or_else(damaged)?;
+    let mut flow: Workflow = workflow.owed(Field::Spec)?;
     for step in &steps {
-        flow.steps.push(step.data(Field::Spec)?.ok_or_else(damaged)?);
+        flow.steps.push(step.owed(Field::Spec)?);
     }
     // A workflow has its own batch, which includes its reviews.
     let batch = workflow.task.batch.as_deref();

@@ -174,6 +174,10 @@ pub(super) fn add_in(tx: &mut Tx<'_>, add: &Add, now: Instant) -> Result<Applied
         None => machine::create(lifecycle, &new, &add.actor, id, now)?,
         Some(arrival) => machine::import(lifecycle, &new, arrival, &add.actor, id, now)?,
     };
+    let unreadable = machine::unreadable(lifecycle, &step.task);
+    if !unreadable.is_empty() {
+        return Err(Rejected::invalid(unreadable).into());
+    }
     let mut added = insert(tx, add, step, now)?;
     for needed in ended {
         let Some(ended) = unless_damaged(tx.load_for_update(needed))? else { continue };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::lifecycle::contract::{Field, Purpose};
 use banksman_core::machine::{
-    self, Actor, Dated, Effect, Event, Folded, Missing, StoredMovers, Task, Timer, TimerKind,
+    self, Actor, Dated, Effect, Event, FieldError, Folded, Missing, StoredMovers, Task, Timer,
+    TimerKind,
 };
-use banksman_core::schedule::{BudgetRequest, Worker, could_serve};
+use banksman_core::schedule::{Worker, could_serve};
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -298,12 +298,8 @@ fn state_findings(tx: &mut Tx<'_>, stored: &Stored, findings: &mut Vec<String>) 
     if let Err(broken) = machine::check(lifecycle, task) {
         findings.push(broken.to_string());
     }
-    let numbers = [Field::Node, Field::Used, Field::Limit, Field::More];
-    if lifecycle.purpose == Purpose::Budget
-        && numbers.into_iter().all(|field| lifecycle.has_field(field))
-        && let Err(damage) = BudgetRequest::read(lifecycle, task, false)
-    {
-        findings.push(damage.to_string());
+    for FieldError { field, message } in machine::unreadable(lifecycle, task) {
+        findings.push(format!("its field `{field}` {message}"));
     }
     let open = tx.count(sql::COUNT_OPEN_NEEDS, &params![task.id])?;
     if open != task.open_needs {

@@ -8,7 +8,7 @@ use banksman_core::lifecycle::contract::{
 };
 use banksman_core::lifecycle::expr::{Fields, Value as Json};
 use banksman_core::lifecycle::{Activity, Lifecycle, State};
-use banksman_core::machine::{CounterValue, Lease, Overridden, Spent, Task};
+use banksman_core::machine::{self, CounterValue, Lease, Overridden, Spent, Task};
 use banksman_core::receipt::MergedAs;
 use banksman_core::time::{Instant, Span};
 use serde::de::DeserializeOwned;
@@ -90,15 +90,23 @@ impl Stored {
         Ok(self.task.data(&self.lifecycle, field)?)
     }
 
-    /// Who gave facts of the task without proof, if somebody did.
+    /// The same, for data that every task of its purpose has.
+    pub fn owed<T: DeserializeOwned>(&self, field: Field) -> Result<T> {
+        let what = || format!("its field `{field}` is missing");
+        let missing = || StoreError::Corrupt { task: self.task.id, what: what() };
+        self.data(field)?.ok_or_else(missing)
+    }
+
+    /// Who gave facts of the task without proof, if somebody did. A row whose record does not read
+    /// is never a `Stored`.
     pub fn overridden_by(&self) -> Option<String> {
         let overridden = Overridden::of(&self.task, &self.lifecycle).ok().flatten();
         overridden.map(|overridden| overridden.by)
     }
 
-    /// Where the work of the task was merged, if it was.
+    /// Where the work of the task was merged, if it was. The same holds for its record.
     pub fn merged_as(&self) -> Option<MergedAs> {
-        self.data(Field::MergedAs).ok().flatten()
+        machine::merged_as(&self.task, &self.lifecycle).ok().flatten()
     }
 
     /// How often the program has counted; 0 if its lifecycle does not count that.
@@ -230,6 +238,8 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
         entered_at: row.get(24)?,
         progress_at: row.get(25)?,
     };
+    Overridden::of(&task, &lifecycle)?;
+    machine::merged_as(&task, &lifecycle)?;
     // Queries use these columns to see whether the task is done, so they must agree with its state.
     let state = lifecycle.state(task.state);
     if row.text(28)? != state.kind.as_str()

@@ -26,8 +26,8 @@ use super::{Result, Store, StoreError, sql};
 /// Open runs that one query reads. Every limit is checked against all of them, so no store may have
 /// more.
 pub(super) const OPEN_RUNS: i64 = 10_000;
-/// Past runs of one task that one query reads.
-const PAST_RUNS: i64 = 1_000;
+/// Past runs of one task that one query reads: more than any task has.
+pub const PAST_RUNS: i64 = 1_000;
 /// The latest runs that make an average. Older runs say little about the next one.
 const RUNS_AVERAGED: i64 = 10_000;
 /// The stored length of a run's detail, in characters; the run's folder has all of it.

@@ -5,8 +5,10 @@ use banksman::store::query::Filter;
 use banksman::store::{Add, Edge, StoreError, TimerResult};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::builtin;
-use banksman_core::lifecycle::expr::Fields;
-use banksman_core::machine::{Actor, NewTask, Task};
+use banksman_core::lifecycle::contract::{Field, Purpose};
+use banksman_core::lifecycle::expr::{Fields, value_of};
+use banksman_core::machine::{Actor, FieldError, NewTask, Task};
+use banksman_core::schedule::{Budget, Used};
 use serde_json::json;
 
 use super::acts::{
@@ -26,6 +28,8 @@ on_both_damaging!(
     a_lost_timer_is_found,
     a_split_task_without_subtasks_is_found,
     a_damaged_budget_request_is_named,
+    a_damaged_record_is_named,
+    nobody_creates_a_task_without_what_its_purpose_demands,
     a_wrong_count_of_needs_is_found,
     a_lease_without_a_run_is_found,
     a_run_without_a_lease_is_found,
@@ -251,22 +255,61 @@ fn a_damaged_budget_request_is_named(world: &World) {
     let store = world.open();
     let own = definition(builtin::source("budget").expect("it is built in"));
     let mut request = Add { definition: own, actor: Actor::system(), ..load("more?") };
-    let none = || json!({ "runs": null, "tokens": null, "cost_micros": null, "time": null });
     let fields = [
         ("scope", json!("batch:spring")),
         ("node", json!("n1")),
         ("problem", json!("more?")),
-        ("used", json!("much")),
-        ("limit", none()),
-        ("more", none()),
+        ("used", value_of(&Used::default())),
+        ("limit", value_of(&Budget::default())),
+        ("more", value_of(&Budget::default())),
     ];
     request.new.fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let fields = request.new.fields.clone();
     let id = added(&store, request).stored.task.id;
+    let damaged = Fields::from_iter(fields.into_iter().chain([("used".into(), json!("much"))]));
     let why = "invalid type: string \"much\", expected struct Used";
-    assert_eq!(
-        findings(&store.check().expect("the check runs")),
-        [format!("{id}: its field `used` does not read: {why}")]
+    found_by_check(
+        world,
+        &format!("UPDATE tasks SET fields = '{}' WHERE id = {}", json!(damaged), id.0),
+        &format!("{id}: its field `used` does not read: {why}"),
     );
+}
+
+/// A record of the system that does not read is never taken for none.
+fn a_damaged_record_is_named(world: &World) {
+    for (field, forged) in [("overridden", json!("kim")), ("merged_as", json!({ "base": 1 }))] {
+        let store = world.open();
+        let id = add(&store, field);
+        let fields = json!({ field: forged });
+        world.raw().run(&format!("UPDATE tasks SET fields = '{fields}' WHERE id = {}", id.0));
+        let error = store.task(id).expect_err("its record is damaged");
+        assert!(error.to_string().contains(&format!("its field `{field}`")), "{error}");
+        assert!(error.to_string().contains(&id.to_string()), "{error}");
+        let listed = store.list(&Filter::default(), None, 100).expect("others are listed").0;
+        assert!(listed.iter().all(|stored| stored.task.id != id));
+        let moved = store.apply(id, ask("human:kim", "cancelled", &[("reason", "x")]), None, NOON);
+        assert_damaged(moved.map(|applied| applied.stored.task), field);
+        let found = store.check().expect("the check runs").findings;
+        assert!(found.iter().any(|found| found.task == id), "{found:?}");
+    }
+}
+
+/// Whoever creates a task gives it what its purpose demands.
+fn nobody_creates_a_task_without_what_its_purpose_demands(world: &World) {
+    let store = world.open();
+    for purpose in Purpose::ALL {
+        let Some(own) = purpose.engine_lifecycle() else { continue };
+        let own = definition(builtin::source(own).expect("it is built in"));
+        let add = Add { definition: own, actor: Actor::system(), ..load("x") };
+        let Err(StoreError::Rejected(rejected)) = store.add(add, NOON) else {
+            panic!("{purpose}: it is created");
+        };
+        let owed = Field::RULES.iter().map(|rule| rule.item).filter(|it| it.is_owed_to(purpose));
+        for field in owed {
+            let missing = |error: &FieldError| error.field == field.name();
+            assert!(rejected.errors.iter().any(missing), "{purpose}, {field}: {rejected}");
+        }
+    }
 }
 
 fn a_wrong_count_of_needs_is_found(world: &World) {
