@@ -14,11 +14,13 @@ use banksman_core::machine::{Actor, ImportedState, NewTask};
 use banksman_core::text::clip;
 use banksman_core::time::Instant;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
 
 use super::error_report::{Code, Hint, of_read};
 use super::library::Library;
 use super::principal::Operation;
-use super::tasks::{key, named};
+use super::tasks::{key, made_by_people, named};
 use super::{OpsError, Session, refuse, request_text};
 use crate::store::{Add, Definition, Edge};
 
@@ -52,6 +54,53 @@ struct Line {
     informed_by: Vec<String>,
     #[serde(default)]
     fields: Fields,
+}
+
+/// The keys of a line. The new store computes those that [`Line`] does not have.
+const KEYS: [&str; 24] = [
+    "id",
+    "title",
+    "body",
+    "project",
+    "lifecycle",
+    "lifecycleVersion",
+    "state",
+    "kind",
+    "group",
+    "prior",
+    "version",
+    "priority",
+    "batch",
+    "tags",
+    "parent",
+    "needs",
+    "informedBy",
+    "children",
+    "fields",
+    "lease",
+    "notBefore",
+    "createdAt",
+    "updatedAt",
+    "enteredAt",
+];
+
+impl Line {
+    fn read(text: &str) -> Result<Self, String> {
+        let wrong = |error: serde_json::Error| match error.classify() {
+            Category::Data => error.to_string().replace(" at line 1 column ", " at column "),
+            Category::Syntax | Category::Eof | Category::Io => {
+                format!("is not JSON from column {} on", error.column())
+            }
+        };
+        if text.starts_with('[') {
+            return Err("is a list, and a task is an object".to_owned());
+        }
+        let keys: BTreeMap<String, IgnoredAny> = serde_json::from_str(text).map_err(wrong)?;
+        if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(format!("a task has no key `{}`; {}", clip(key), suggestion(key, KEYS)));
+        }
+        serde_json::from_str(text).map_err(wrong)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,9 +176,7 @@ fn read_lines(mut input: impl BufRead) -> Result<Vec<(usize, Line)>, OpsError> {
         if text.trim().is_empty() {
             continue;
         }
-        let line = serde_json::from_str(text.trim_end()).map_err(|error| {
-            fail(Code::Input, error.to_string().replace(" at line 1 column ", " at column "))
-        })?;
+        let line = Line::read(text.trim()).map_err(|what| fail(Code::Input, what))?;
         lines.push((number, line));
         if lines.len() > LINES {
             return Err(OpsError::input(
@@ -218,6 +265,10 @@ fn arrival(
     let prior = line.prior.as_ref().map(known).transpose()?;
     let state = line.state.as_ref().map(known).transpose()?;
     let arrival = state.map(|state| ImportedState { state, prior });
+    // An export has the state of each task, those of the engine among them.
+    if arrival.is_none() {
+        made_by_people(lifecycle)?;
+    }
     let new = NewTask {
         title: line.title.clone(),
         body: line.body.clone(),

@@ -1,5 +1,6 @@
 //! `export` and `import`.
 
+use banksman_core::lifecycle::contract::Purpose;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -108,6 +109,25 @@ fn tasks_that_wait_for_each_other_are_refused() {
     assert_eq!(sandbox.ok(&["list", "-q"]), "", "nothing was imported");
 }
 
+/// The engine alone creates tasks of its own purposes; an export has them with their state, and all
+/// that they need.
+#[test]
+fn nobody_adds_a_task_of_the_engine() {
+    const ENGINES: &str = "and only the engine creates such tasks";
+    let sandbox = Sandbox::new();
+    for purpose in Purpose::ALL {
+        let Some(own) = purpose.engine_lifecycle() else { continue };
+        let refused = sandbox.run(&["add", "x", "--lifecycle", own]);
+        assert!(refused.stderr.contains(ENGINES), "{refused}");
+        let line = json!({ "title": "x", "lifecycle": own });
+        let refused = sandbox.feed(&["import"], format!("{line}\n").as_bytes());
+        assert!(refused.stderr.contains(ENGINES), "{refused}");
+    }
+    let line = json!({ "title": "x", "lifecycle": "workflow", "state": "running" });
+    assert_snapshot!(sandbox.feed(&["import"], format!("{line}\n").as_bytes()), @"");
+    assert_eq!(sandbox.ok(&["list", "-q"]), "", "nothing was created");
+}
+
 #[test]
 fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     let sandbox = Sandbox::new();
@@ -115,7 +135,7 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     assert_snapshot!(sandbox.feed(&["import"], format!("{good}{{\"title\":\n").as_bytes()), @"
     exit 1
     -- stderr
-    error: line 2: EOF while parsing a value at column 9 (BM-E003)
+    error: line 2: is not JSON from column 9 on (BM-E003)
     hint: each line is one task as JSON, as `banksman export` writes it
     ");
     assert_snapshot!(sandbox.feed(&["import"], format!("{good}{{\"title\":\"B\",\"state\":\"pendin\"}}\n").as_bytes()), @"
@@ -131,6 +151,25 @@ fn a_bad_line_is_named_and_the_rest_can_be_repeated() {
     -- stderr
     0 imported, 1 skipped as already imported
     ");
+    for (line, said) in [
+        ("[]", "line 1: is a list, and a task is an object (BM-E003)"),
+        ("not json", "line 1: is not JSON from column 2 on (BM-E003)"),
+        (
+            r#"{"title":"a","lifecyle":"mission"}"#,
+            "line 1: a task has no key `lifecyle`; did you mean `lifecycle`? (BM-E003)",
+        ),
+        (
+            r#"{"title":"a","dueDate":"today"}"#,
+            "line 1: a task has no key `dueDate`; known here: id, title, ",
+        ),
+        (
+            r#"{"title":1}"#,
+            "line 1: invalid type: integer `1`, expected a string at column 10 (BM-E003)",
+        ),
+    ] {
+        let refused = sandbox.feed(&["import"], format!("{line}\n").as_bytes());
+        assert!(refused.stderr.contains(said), "{refused}");
+    }
     assert_snapshot!(sandbox.feed(&["import"], b"{\"title\":\"\xff\"}\n"), @"
     exit 1
     -- stderr
