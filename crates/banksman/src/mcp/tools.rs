@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::rpc::{Given, Refusal, WRONG_PARAMS};
+use crate::api::error::ErrorDocument;
 use crate::api::report::{ApprovalRequest, NothingToDo, PersonQuestion, ProgressReport, TextList};
 use crate::ops::OpsError;
-use crate::ops::error_report::ErrorReport;
+use crate::ops::error_report::{ErrorReport, Hint};
 use crate::ops::reports::RunFolder;
 
 #[derive(Serialize)]
@@ -126,6 +127,9 @@ pub(super) struct Call<'a> {
 pub(super) struct ToolResult {
     content: [Content; 1],
     is_error: bool,
+    /// A failure, as every surface reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<ErrorDocument>,
 }
 
 #[derive(Serialize)]
@@ -150,30 +154,32 @@ pub(super) fn call(run: &RunFolder, call: Call<'_>) -> Result<ToolResult, Refusa
         AgentTool::Nothing => nothing(run, arguments),
         AgentTool::Task => task(run),
     };
-    let is_error = done.is_err();
-    let (Ok(text) | Err(ToolError(text))) = done;
-    Ok(ToolResult { content: [Content { text, r#type: "text" }], is_error })
+    let (text, structured_content) = match done {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let report = ErrorReport::from(&error);
+            let hint = report.hint.as_ref().and_then(Hint::text);
+            (report.one_line(), Some(ErrorDocument::new(&report, hint.map(str::to_owned))))
+        }
+    };
+    let is_error = structured_content.is_some();
+    Ok(ToolResult { content: [Content { text, r#type: "text" }], is_error, structured_content })
 }
 
 /// The text for the model: a confirmation, or what was wrong.
-type ToolReply = Result<String, ToolError>;
+type ToolReply = Result<String, OpsError>;
 
-struct ToolError(String);
-
-impl From<OpsError> for ToolError {
-    fn from(error: OpsError) -> Self {
-        Self(ErrorReport::from(&error).one_line())
-    }
+/// The arguments of a call.
+fn given<'a, T: Deserialize<'a>>(arguments: &'a str) -> Result<T, OpsError> {
+    serde_json::from_str(arguments).map_err(|error| wrong(format!("wrong arguments: {error}")))
 }
 
-impl From<serde_json::Error> for ToolError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(format!("wrong arguments: {error}"))
-    }
+fn wrong(message: String) -> OpsError {
+    OpsError::input(message, "correct the arguments, and call the tool again")
 }
 
 fn progress(run: &RunFolder, arguments: &str) -> ToolReply {
-    let ProgressReport { step, files, blockers } = serde_json::from_str(arguments)?;
+    let ProgressReport { step, files, blockers } = given(arguments)?;
     let (step, files) = (text("step", &step)?, texts("files", files)?);
     let blockers = texts("blockers", blockers)?;
     run.report(&AgentReport::Progress { step, files, blockers })?;
@@ -181,7 +187,7 @@ fn progress(run: &RunFolder, arguments: &str) -> ToolReply {
 }
 
 fn ask(run: &RunFolder, arguments: &str) -> ToolReply {
-    let PersonQuestion { question } = serde_json::from_str(arguments)?;
+    let PersonQuestion { question } = given(arguments)?;
     run.report(&AgentReport::NeedsPerson { question: text("question", &question)? })?;
     let answer =
         "A person will be asked. End your turn now; you will be started again with the answer.";
@@ -189,14 +195,14 @@ fn ask(run: &RunFolder, arguments: &str) -> ToolReply {
 }
 
 fn request_permission(run: &RunFolder, arguments: &str) -> ToolReply {
-    let ApprovalRequest { command, path, tool, reason } = serde_json::from_str(arguments)?;
+    let ApprovalRequest { command, path, tool, reason } = given(arguments)?;
     let reason = text("reason", &reason)?;
     let action = match (command, path, tool) {
         (Some(command), None, None) => Action::Run(text("command", &command)?),
         (None, Some(path), None) => Action::Write(text("path", &path)?),
         (None, None, Some(tool)) => Action::Use(text("tool", &tool)?),
         (_, _, _) => {
-            return Err(ToolError("give exactly one of `command`, `path` and `tool`".to_owned()));
+            return Err(wrong("give exactly one of `command`, `path` and `tool`".to_owned()));
         }
     };
     Ok(match run.request_permission(&action, &reason)? {
@@ -209,7 +215,7 @@ fn request_permission(run: &RunFolder, arguments: &str) -> ToolReply {
 }
 
 fn nothing(run: &RunFolder, arguments: &str) -> ToolReply {
-    let NothingToDo { reason } = serde_json::from_str(arguments)?;
+    let NothingToDo { reason } = given(arguments)?;
     run.report(&AgentReport::NothingToDo { reason: text("reason", &reason)? })?;
     Ok("Noted. End your turn now.".to_owned())
 }
@@ -221,23 +227,23 @@ fn task(run: &RunFolder) -> ToolReply {
     })
 }
 
-fn text(name: &str, given: &str) -> Result<String, ToolError> {
+fn text(name: &str, given: &str) -> Result<String, OpsError> {
     match given.trim() {
-        "" => Err(ToolError(format!("`{name}` is missing: give a text that is not empty"))),
+        "" => Err(wrong(format!("`{name}` is missing: give a text that is not empty"))),
         text => bounded(name, text.len()).map(|()| text.to_owned()),
     }
 }
 
-fn texts(name: &str, TextList(items): TextList) -> Result<Vec<String>, ToolError> {
+fn texts(name: &str, TextList(items): TextList) -> Result<Vec<String>, OpsError> {
     if items.len() > REPORT_ITEMS {
-        return Err(ToolError(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts")));
+        return Err(wrong(format!("`{name}` must be a list of at most {REPORT_ITEMS} texts")));
     }
     bounded(name, items.iter().map(String::len).sum()).map(|()| items)
 }
 
-fn bounded(name: &str, bytes: usize) -> Result<(), ToolError> {
+fn bounded(name: &str, bytes: usize) -> Result<(), OpsError> {
     if bytes <= REPORT_TEXT_BYTES {
         return Ok(());
     }
-    Err(ToolError(format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes; shorten it")))
+    Err(wrong(format!("`{name}` is too large: at most {REPORT_TEXT_BYTES} bytes; shorten it")))
 }

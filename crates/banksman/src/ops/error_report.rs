@@ -105,7 +105,7 @@ codes! {
     Database Request "BM-E031" "another database error"
     NoRun Request "BM-E032" "there is no such run, or its log is gone"
     OtherNode Request "BM-E033" "the log of the run is on another machine"
-    NotAnId Request "BM-E034" "that is not an id"
+    NotAnId Call "BM-E034" "that is not an id"
     NoPrompt Request "BM-E035" "there is no such prompt"
     InvalidPrompt Request "BM-E036" "a prompt template is invalid"
     InvalidPolicy Request "BM-E037" "the policy is invalid"
@@ -178,6 +178,13 @@ pub enum Hint {
     RenameProject,
     ReportBug,
     Text(Cow<'static, str>),
+}
+
+impl Hint {
+    /// A hint that names no command, so that it is the same on every surface.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
 }
 
 /// Files that have a check of their own.

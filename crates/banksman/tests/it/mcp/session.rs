@@ -111,7 +111,16 @@ impl Session {
         let result = &answer["result"];
         assert_eq!(result["content"][0]["type"], "text", "{answer}");
         let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-        (text, result["isError"].as_bool().unwrap())
+        let is_error = result["isError"].as_bool().unwrap();
+        // A failure has the document of every surface.
+        let document = &result["structuredContent"];
+        assert_eq!(document["success"], if is_error { json!(false) } else { Value::Null });
+        assert_eq!(document["code"].is_string() && document["hint"].is_string(), is_error);
+        assert_eq!(
+            document["errors"][0]["message"],
+            if is_error { json!(text) } else { Value::Null }
+        );
+        (text, is_error)
     }
 
     /// Closes its input; it must then end by itself, well, and having said nothing more.

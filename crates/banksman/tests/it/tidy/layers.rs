@@ -64,7 +64,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("engine", &[CORE, "store", "exec", "config", "clock", "prompts"]),
     ("api", &[CORE, "ops", "rows", "config::{ConfigFile, EffectiveSetting}"]),
-    ("mcp", &[CORE, "ops::OpsError", "ops::error_report", "ops::reports", "api::report"]),
+    (
+        "mcp",
+        &[CORE, "ops::OpsError", "ops::error_report", "ops::reports", "api::report", "api::error"],
+    ),
     ("web", &["api"]),
     ("tui", &["api"]),
     (
