@@ -33,7 +33,7 @@ const FOLDER: &str = "daily";
 ")]
 pub(super) struct DailyArgs {
     /// The day, such as 2026-11-14 [default: today]
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", value_parser = date)]
     date: Option<Date>,
     /// Print the note instead of writing it; answers are not applied
     #[arg(long)]
@@ -66,6 +66,10 @@ pub(super) fn run(context: &Context, args: &DailyArgs) -> Result<Exit> {
         context.out.say(&sanitize(&note::line(*id, outcome)));
     }
     Ok(exit)
+}
+
+fn date(text: &str) -> Result<Date, &'static str> {
+    text.parse().map_err(|_| "write the date as 2026-11-14")
 }
 
 fn day_of(now: Instant, date: Option<Date>) -> Result<LocalDay> {

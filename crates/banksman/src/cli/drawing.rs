@@ -1,5 +1,6 @@
 //! What the drawing commands share: the format of a drawing, and where it is written.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use banksman_core::draw::Graph;
@@ -26,7 +27,7 @@ enum Format {
 impl DrawingArgs {
     /// Writes the drawing of a graph.
     pub(super) fn draw(&self, context: &Context, graph: &Graph) -> Result<Exit> {
-        let drawing = match self.format() {
+        let drawing = match self.format()? {
             Format::Mermaid => graph.mermaid(),
             Format::Svg => graph.svg(),
         };
@@ -35,12 +36,17 @@ impl DrawingArgs {
         Ok(Exit::Done)
     }
 
-    fn format(&self) -> Format {
-        let is_svg = |path: &Path| path.extension().is_some_and(|end| end == "svg");
-        let by_ending = match self.output.as_deref() {
-            Some(path) if is_svg(path) => Format::Svg,
-            Some(_) | None => Format::Mermaid,
-        };
-        self.format.unwrap_or(by_ending)
+    fn format(&self) -> Result<Format> {
+        let path = self.output.as_deref();
+        let ending = path.and_then(Path::extension).and_then(OsStr::to_str);
+        match (self.format, ending) {
+            (Some(format), _) => Ok(format),
+            (None, Some("svg")) => Ok(Format::Svg),
+            (None, None | Some("mmd" | "mermaid" | "md" | "txt")) => Ok(Format::Mermaid),
+            (None, Some(ending)) => Err(Failure::argument(
+                format!("no drawing is of the format `{ending}`"),
+                "name a file that ends in .svg or .mmd, or add --format",
+            )),
+        }
     }
 }

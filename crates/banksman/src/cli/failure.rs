@@ -1,8 +1,13 @@
 //! Why a command failed: what `ops` reports, and what can go wrong at the command line itself.
 //! `report` prints it.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use banksman_core::ids::NotAnId;
+use banksman_core::machine::FieldError;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::ops::OpsError;
 use crate::ops::error_report::{Code, ErrorReport, Hint, of_read};
@@ -12,7 +17,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{}", first_line(.0))]
+    #[error("{}", in_words(.0))]
     Usage(Box<clap::Error>),
     #[error(transparent)]
     Ops(OpsError),
@@ -56,10 +61,27 @@ where
     }
 }
 
-/// The first line of a usage error, without colours.
-fn first_line(error: &clap::Error) -> String {
+/// A usage error in one line: what is wrong, with the arguments and values that it names, but
+/// without the usage and without colours.
+fn in_words(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    let said = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let said = said.split("\n\nFor more information").next().unwrap_or(said);
+    let lines = said.trim_start_matches("error: ").lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    plain(&lines.join(" "))
+}
+
+/// What the parsers of the standard library say, in the words of this program.
+pub(super) fn plain(text: &str) -> String {
+    let [none, not_one, too_large, too_small] = [
+        "cannot parse integer from empty string",
+        "invalid digit found in string",
+        "number too large to fit in target type",
+        "number too small to fit in target type",
+    ];
+    let text = text.replace(none, "it is empty").replace(not_one, "it is not a whole number");
+    text.replace(too_large, "the number is too large").replace(too_small, "the number is too small")
 }
 
 impl Failure {
@@ -86,7 +108,7 @@ impl Failure {
         let (code, hint) = match self {
             Self::Ops(error) => return error.into(),
             Self::ErrorReport(problem) => return problem.as_ref().clone(),
-            Self::Usage(_) => (Code::Usage, Some(Hint::ListCommands)),
+            Self::Usage(error) => return usage(error, self),
             Self::Invalid { code, hint, .. } => {
                 (*code, (!hint.is_empty()).then(|| hint.clone().into()))
             }
@@ -106,4 +128,15 @@ impl Failure {
     pub(super) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
+}
+
+/// The argument that a usage error is about is its field.
+fn usage(error: &clap::Error, failure: &Failure) -> ErrorReport {
+    let is_no_id = error.source().is_some_and(|source| source.is::<NotAnId>());
+    let code = if is_no_id { Code::NotAnId } else { Code::Usage };
+    let problem = ErrorReport::new(code, Hint::ListCommands, failure);
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+        return problem;
+    };
+    ErrorReport { errors: vec![FieldError::new(argument, &problem.message)], ..problem }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use super::failure::plain;
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
 use super::{Exit, Failure, Output, Result};
@@ -77,7 +78,7 @@ fn as_text(failure: &Failure, problem: &ErrorReport) -> String {
     let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
     if let Failure::Usage(error) = failure {
         // It quotes the arguments as they are, so its colours cannot be told from theirs.
-        let text = sanitize_lines(&error.render().to_string());
+        let text = sanitize_lines(&plain(&error.render().to_string()));
         let text = text.strip_prefix("error:").unwrap_or(&text);
         return format!("{red}error:{red:#}{text}");
     }

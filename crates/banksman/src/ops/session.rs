@@ -10,7 +10,7 @@ use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 
 use super::OpsError;
-use super::error_report::Hint;
+use super::error_report::{Code, Hint};
 use super::principal::{Operation, Principal, RunCaller};
 use crate::store::conn::{Waited, WakeMark};
 use crate::store::{Damage, Store};
@@ -26,7 +26,7 @@ impl Session {
     pub fn outside(store: Store, actor: Actor) -> Result<Self, OpsError> {
         if actor.is_system() {
             let message = "`system` is Banksman itself; nobody else may act as it";
-            return Err(OpsError::input(message, Hint::ActAs));
+            return Err(OpsError::about(Code::Forbidden, message, Hint::ActAs));
         }
         Ok(Self { store, principal: Principal::outside(actor) })
     }

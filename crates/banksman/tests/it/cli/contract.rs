@@ -242,12 +242,46 @@ fn a_failure_is_one_document_on_stdout() {
     assert_snapshot!(sandbox.run(&["show", "--json", "--frob"]), @r#"
     exit 2
     -- stdout
-    {"success":false,"errors":[{"field":null,"message":"unexpected argument '--frob' found"}],"allowedTransitions":[],"code":"BM-E001","hint":"`banksman help` lists the commands, `banksman help COMMAND` explains one"}
+    {"success":false,"errors":[{"field":"--frob","message":"unexpected argument '--frob' found"}],"allowedTransitions":[],"code":"BM-E001","hint":"`banksman help` lists the commands, `banksman help COMMAND` explains one"}
     "#);
     let failed = sandbox.run(&["add", "A", "--lifecycle", "none", "--json"]);
     assert_eq!(failed.error()["code"], "BM-E016");
     let missing = sandbox.run(&["move", "t1", "done", "--json", "--store", "none.db"]);
     assert_eq!((missing.code, &missing.error()["code"]), (Some(4), &Value::from("BM-E020")));
+}
+
+/// A usage error says in one document all that it says to people.
+#[test]
+fn a_usage_error_is_whole() {
+    let sandbox = Sandbox::new();
+    for (args, field, parts) in [
+        (&["add"][..], Value::Null, &["<TITLE>"][..]),
+        (&["--color", "red", "list"], "--color <WHEN>".into(), &["'red'", "auto, always, never"]),
+        (&["list", "--limit", "x"], "--limit <N>".into(), &["'x'", "not a whole number"]),
+        (
+            &["daily", "--date", "x"],
+            "--date <DATE>".into(),
+            &["'x'", "write the date as 2026-11-14"],
+        ),
+        (&["show", "zz"], "<ID>".into(), &["`zz` is not a task id"]),
+    ] {
+        let error = sandbox.run(&[args, &["--json"]].concat()).error();
+        let one = &error["errors"][0];
+        let message = one["message"].as_str().unwrap();
+        assert_eq!(one["field"], field, "{args:?}: {error}");
+        assert!(parts.iter().all(|part| message.contains(part)), "{args:?}: {message}");
+        assert!(!message.contains("Usage") && !message.contains("--help"), "{message}");
+    }
+    for (args, code) in [
+        (&["show", "zz"][..], "BM-E034"),
+        (&["list", "--as", "system"], "BM-E001"),
+        (&["add", "A", "--as", "system"], "BM-E011"),
+        (&["lifecycle", "graph", "mission", "-o", "x.bmp"], "BM-E001"),
+    ] {
+        assert_eq!(sandbox.run(&[args, &["--json"]].concat()).error()["code"], code, "{args:?}");
+    }
+    let far = sandbox.run(&["help", "nope"]).stderr;
+    assert!(!far.contains("did you mean"), "{far}");
 }
 
 #[test]

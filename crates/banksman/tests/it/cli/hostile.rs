@@ -141,6 +141,7 @@ fn arguments_that_make_no_sense_are_usage_errors() {
         assert_eq!(ran.code, Some(2), "{args:?}: {ran}");
         assert!(ran.stderr.starts_with("error: "), "{args:?}: {ran}");
         let ran = sandbox.run(&[args, &["--json"]].concat());
-        assert_eq!(ran.error()["code"], "BM-E001", "{args:?}");
+        let is_id = args[0] == "show";
+        assert_eq!(ran.error()["code"], if is_id { "BM-E034" } else { "BM-E001" }, "{args:?}");
     }
 }
