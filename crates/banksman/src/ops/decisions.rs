@@ -314,9 +314,19 @@ pub fn question(
     which: DecisionRef,
     now: Instant,
 ) -> Result<DecisionDetail, OpsError> {
-    let (store, actor) = (session.may(Operation::ReadStore)?, &session.actor());
-    let now = store.now(now)?;
+    // A run reads the decisions of its own task, by either name.
+    let own = session.principal().own_run().map(|run| run.task);
+    let task = match which {
+        DecisionRef::Task(id) => Some(id),
+        DecisionRef::Decision(_) => own,
+    };
+    let store = match task {
+        Some(task) => session.may_on(Operation::ReadTask, task)?,
+        None => session.may(Operation::ReadStore)?,
+    };
+    let (now, actor) = (store.now(now)?, &session.actor());
     let decision = find(store, which)?;
+    session.may_on(Operation::ReadTask, decision.task)?;
     let detail = store.detail(decision.task)?;
     let children = store.children(decision.task)?;
     let spent = store.spent_with_children(&detail.stored.task)?;

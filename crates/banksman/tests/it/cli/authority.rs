@@ -43,7 +43,7 @@ const COMMANDS: &[(&str, &[&str], Option<Operation>)] = &[
     ("cancel", &["ID", "no"], Some(MoveTask)),
     ("escalate", &["ID", "help"], Some(MoveTask)),
     ("decisions", &[], Some(ReadStore)),
-    ("decisions show", &["ID"], Some(ReadStore)),
+    ("decisions show", &["ID"], Some(ReadTask)),
     ("decisions approve", &["ID"], Some(AnswerDecision)),
     ("decisions allow", &["ID"], Some(AnswerDecision)),
     ("decisions resume", &["ID"], Some(AnswerDecision)),
