@@ -190,6 +190,9 @@ fn describe_value(value: &Value) -> &'static str {
 }
 
 fn read_list(text: &str) -> Option<Value> {
+    if text.trim() == "null" {
+        return Some(Value::Null);
+    }
     if text.trim_start().starts_with('[') {
         return read_json(text).filter(Value::is_array);
     }
@@ -292,6 +295,7 @@ mod tests {
             (Type::List, json!(""), json!([])),
             (Type::List, json!("[1, \"a\"]"), json!([1, "a"])),
             (Type::List, json!("[1, "), json!("[1, ")),
+            (Type::Texts, json!("null"), Value::Null),
             (plan(), json!("{\"cost\": 5}"), json!({ "cost": 5 })),
             (plan(), json!("[5]"), json!("[5]")),
             (Type::Text, json!("12"), json!("12")),
