@@ -30,7 +30,6 @@ const SEED: &[Quote] = &[
     ("直接完了なら `done`", Rows {
         states: &[("done", Done)],
         terminal: &["done"],
-        moves: &[("running", "merging", "succeed", &["system"], "if review_needed")],
         ..NONE
     }),
     ("Judge が成功 run を評価", Rows {
@@ -54,7 +53,6 @@ const SEED: &[Quote] = &[
         states: &[("merging", Reviewing)],
         moves: &[("merging", "queued", "merge_conflict", &["system"], "compute feedback; count conflicts")],
         does: &[("merging", "merge", &[("conflict", "merge_conflict")])],
-        counters: &[("conflicts", Some(3), Some("blocked(needs_person)"))],
         ..NONE
     }),
     ("`blocked(quota_wait)` for quota signatures", Rows {
@@ -83,11 +81,6 @@ const SEED: &[Quote] = &[
         does: &[("failed", "wait", &[("met", "retry_due")])],
         ..NONE
     }),
-    // The finished run is kept, and only judged again.
-    ("それ以外は timeout-requeue", timed(&[
-        ("blocked(awaiting_judge)", "blocked(no_judge)", "judge_timeout", "15min", Entry, "set question=no verdict came in time; count judge_attempts"),
-        ("blocked(no_judge)", "blocked(awaiting_judge)", "judge_again", "2min", Entry, ""),
-    ])),
     ("cooldown 後に requeue", Rows {
         moves: &[("blocked(quota_wait)", "queued", "quota_back", &["system"], "")],
         timed: &[("blocked(quota_wait)", "queued", "quota_timeout", "30min", Entry, "count quota_waits")],
@@ -97,8 +90,6 @@ const SEED: &[Quote] = &[
         states: &[("cancelled", Cancelled)],
         terminal: &["cancelled"],
         timed: &[("blocked(needs_rework)", "queued", "rework_in_place", "2min", Entry, "count reworks")],
-        // A person decides about paid work at the limit.
-        counters: &[("reworks", Some(5), Some("blocked(needs_person)"))],
         ..NONE
     }),
     ("legacy の `needs_human` は有効な回復経路へ正規化されます。", Rows {
@@ -143,7 +134,9 @@ const PENDING: &[Pending] = &[
 ];
 
 /// The seed's document has no cancel and no retry by people, no limit for silent judges, and leaves
-/// the merge to the forge.
+/// the merge to the forge. And the lifecycle deviates from it on purpose: what needs no review is
+/// merged before it is done, a silent judge is asked again instead of doing the work again, and at
+/// a limit a person decides about paid work, where the document cancels it.
 #[rustfmt::skip] // One row, one line: it is read as a table.
 const ADDED: Rows = Rows {
     states: &[
@@ -155,6 +148,7 @@ const ADDED: Rows = Rows {
     terminal: &[],
     moves: &[
         ("queued", "queued", "no_worker", &["system"], "count unserved"),
+        ("running", "merging", "succeed", &["system"], "if review_needed"),
         ("merging", "done", "branch_merged", &["system"], "set merged=true"),
         ("merging", "queued", "merge_rejected", &["system"], "compute feedback; count rejections"),
         ("merging", "merging(hindered)", "merge_failed", &["system"], "compute problem; clear reason"),
@@ -196,6 +190,8 @@ const ADDED: Rows = Rows {
         ("failed", "cancelled", "cancel", &["human"], ""),
     ],
     timed: &[
+        ("blocked(awaiting_judge)", "blocked(no_judge)", "judge_timeout", "15min", Entry, "set question=no verdict came in time; count judge_attempts"),
+        ("blocked(no_judge)", "blocked(awaiting_judge)", "judge_again", "2min", Entry, ""),
         ("blocked(needs_person)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
         ("blocked(unsettled)", "cancelled", "unanswered", "14d", Entry, "set reason=nobody has answered"),
         ("merging", "merging(taking_back)", "merge_timeout", "1d", Entry, "set reason=null"),
@@ -250,6 +246,8 @@ const ADDED: Rows = Rows {
         ("unserved", Some(3), Some("blocked(needs_person)")),
         ("judge_attempts", Some(3), Some("blocked(unsettled)")),
         ("rejections", Some(3), Some("blocked(needs_person)")),
+        ("conflicts", Some(3), Some("blocked(needs_person)")),
+        ("reworks", Some(5), Some("blocked(needs_person)")),
     ],
 };
 
