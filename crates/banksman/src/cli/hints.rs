@@ -1,6 +1,7 @@
 //! Phrases hints, suggestions and notices as what to type next.
 
 use banksman_core::ids::DecisionId;
+use banksman_core::lifecycle::contract::Trigger;
 
 use crate::ops::error_report::{Hint, LintedFiles, ReportInstead};
 use crate::ops::runs::WindowHost;
@@ -65,6 +66,10 @@ pub(super) fn phrase(hint: &Hint) -> String {
         Hint::AnswerWithNote(id, action) => {
             return format!("banksman decisions answer {id} {action} --note TEXT");
         }
+        Hint::SteerWithWords(task, Trigger::Retry) => {
+            return format!("banksman retry {task} --confirm TEXT");
+        }
+        Hint::SteerWithWords(task, trigger) => return format!("banksman {trigger} {task} TEXT"),
         Hint::DropNote => "remove the note, or set a field with `--set FIELD=VALUE`",
         Hint::ListLifecycles => "`banksman lifecycle list` lists the lifecycles",
         Hint::ListSettingsFiles => "`banksman config path` lists the settings files",
@@ -136,7 +141,8 @@ pub(super) fn command(suggestion: &Suggestion) -> String {
         Suggestion::Why(task) => format!("why {task}"),
         Suggestion::Log(task) => format!("log {task}"),
         Suggestion::Retry(task) => format!("retry {task}"),
-        Suggestion::Unblock(task) => format!("unblock {task} [NOTE]"),
+        Suggestion::Unblock { task, needs_words: true } => format!("unblock {task} TEXT"),
+        Suggestion::Unblock { task, needs_words: false } => format!("unblock {task} [TEXT]"),
         Suggestion::MoveTo { task, states } => format!("move {task} {}", states.join("|")),
         Suggestion::MoveOn { task, trigger, field } => {
             let field = field.map(|field| format!(" --set {field}='…'")).unwrap_or_default();

@@ -1,13 +1,13 @@
 //! `banksman retry`, `unblock`, `cancel` and `escalate`: the most common moves, by name.
 
 use banksman_core::ids::TaskId;
-use banksman_core::lifecycle::contract::{Field, Note, Trigger};
+use banksman_core::lifecycle::contract::{Note, Trigger};
 use clap::Args;
 
 use super::arguments::ActorArgs;
 use super::{Context, Exit, Result, moves};
 use crate::ops::policy;
-use crate::ops::tasks::{self};
+use crate::ops::tasks;
 
 /// Try a failed or blocked task again
 ///
@@ -21,7 +21,7 @@ use crate::ops::tasks::{self};
 pub(super) struct RetryArgs {
     /// The task
     id: TaskId,
-    /// Why it should succeed this time, if the lifecycle asks for it
+    /// Why it should succeed this time; some lifecycles demand it
     #[arg(long, value_name = "TEXT")]
     confirm: Option<String>,
 }
@@ -35,7 +35,8 @@ pub(super) struct RetryArgs {
 pub(super) struct UnblockArgs {
     /// The task
     id: TaskId,
-    /// A note for the agent, added to its next prompt
+    /// Your words for the agent, added to its next prompt; some lifecycles demand them
+    #[arg(value_name = "TEXT")]
     note: Option<String>,
 }
 
@@ -73,8 +74,7 @@ pub(super) fn escalate(context: &Context, args: &EscalateArgs) -> Result<Exit> {
 
 pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit> {
     let session = context.session()?;
-    let given = [(Field::Confirmation, args.confirm.as_deref())];
-    let moved = tasks::retry(&session, args.id, &given, context.now)?;
+    let moved = tasks::retry(&session, args.id, args.confirm.as_deref(), context.now)?;
     if moved
         .entry
         .as_ref()
@@ -86,22 +86,15 @@ pub(super) fn retry(context: &Context, args: &RetryArgs) -> Result<Exit> {
 }
 
 pub(super) fn unblock(context: &Context, args: &UnblockArgs) -> Result<Exit> {
-    // Lifecycles keep a person's text in different fields; unknown ones are left out.
-    let note = args.note.as_deref();
-    steer(context, args.id, Trigger::Unblock, &[(Field::Note, note), (Field::Feedback, note)])
+    steer(context, args.id, Trigger::Unblock, args.note.as_deref())
 }
 
 pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit> {
-    steer(context, args.id, Trigger::Cancel, &[(Field::Reason, Some(&args.reason))])
+    steer(context, args.id, Trigger::Cancel, Some(&args.reason))
 }
 
-fn steer(
-    context: &Context,
-    id: TaskId,
-    trigger: Trigger,
-    given: &[(Field, Option<&str>)],
-) -> Result<Exit> {
+fn steer(context: &Context, id: TaskId, trigger: Trigger, words: Option<&str>) -> Result<Exit> {
     let session = context.session()?;
-    let moved = tasks::steer(&session, id, trigger, given, context.now)?;
+    let moved = tasks::steer(&session, id, trigger, words, context.now)?;
     moves::print(context, &session, id, moved)
 }

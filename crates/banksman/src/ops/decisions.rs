@@ -17,11 +17,11 @@ use std::path::Path;
 use std::str::FromStr;
 
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
-use banksman_core::lifecycle::contract::{AnswerRole, ApprovalType, Field};
+use banksman_core::lifecycle::contract::{AnswerRole, ApprovalType, Field, Trigger};
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::lifecycle::{Activity, RankedOffer, StateKind};
+use banksman_core::lifecycle::{Activity, Lifecycle, RankedOffer, StateKind};
 use banksman_core::machine::{
-    self, Actor, Event, FieldError, Spent, StepResult, TransitionRequest, running_timeouts,
+    self, Actor, Event, FieldError, Spent, StepResult, Task, TransitionRequest, running_timeouts,
 };
 use banksman_core::time::{Instant, Span};
 
@@ -368,19 +368,20 @@ pub fn on_record(stored: &Stored) -> Vec<ReviewerVerdict> {
 /// What an answer would do to the present task.
 fn offer(stored: &Stored, actor: &Actor, ranked: RankedOffer, now: Instant) -> Offer {
     let RankedOffer { action, trigger, role, key } = ranked;
-    let (to, missing) = match tried(stored, actor, &trigger, now) {
+    let (to, missing) = match tried(&stored.lifecycle, &stored.task, actor, &trigger, now) {
         Ok(to) => (to, Vec::new()),
-        Err(missing) => (row_target(stored, &trigger), missing),
+        Err(missing) => (row_target(&stored.lifecycle, &stored.task, &trigger), missing),
     };
     let is_possible = missing.iter().all(|error| words::may_be_asked(stored, actor, &error.field));
-    let words = words::place(stored, actor, &trigger, &missing);
+    let words = words::place(&stored.lifecycle, &stored.task, actor, &trigger, &missing);
     let is_first = key.is_some() && key == role.first_key();
     Offer { action, trigger, role, key, is_first, is_possible, to, words, missing }
 }
 
 /// Applies a move without writing it: the state it would lead to, or what prevents it.
 fn tried(
-    stored: &Stored,
+    lifecycle: &Lifecycle,
+    task: &Task,
     actor: &Actor,
     trigger: &str,
     now: Instant,
@@ -393,29 +394,44 @@ fn tried(
         epoch: None,
         version: None,
     });
-    match machine::step(&stored.lifecycle, &stored.task, &event, now) {
-        Ok(StepResult::Step(step)) => Ok(stored.lifecycle.state(step.task.state).name.clone()),
-        Ok(StepResult::Later(_) | StepResult::Ignored(_)) => Ok(row_target(stored, trigger)),
+    match machine::step(lifecycle, task, &event, now) {
+        Ok(StepResult::Step(step)) => Ok(lifecycle.state(step.task.state).name.clone()),
+        Ok(StepResult::Later(_) | StepResult::Ignored(_)) => {
+            Ok(row_target(lifecycle, task, trigger))
+        }
         Err(rejected) => Err(rejected.errors),
     }
 }
 
-fn row_target(stored: &Stored, trigger: &str) -> String {
-    let (task, lifecycle) = (&stored.task, &stored.lifecycle);
+fn row_target(lifecycle: &Lifecycle, task: &Task, trigger: &str) -> String {
     let row = lifecycle.exits(task.state).find(|row| row.trigger == trigger);
     let state = row.and_then(|row| machine::resolve(row.to, task));
     state.map(|id| lifecycle.state(id).name.clone()).unwrap_or_default()
 }
 
-/// The field for the words of a move.
+/// The field for the words of a move, the same as for those of an answer.
 pub(super) fn place_for_words(
-    stored: &Stored,
+    lifecycle: &Lifecycle,
+    task: &Task,
     actor: &Actor,
     trigger: &str,
     now: Instant,
 ) -> Option<String> {
-    let missing = tried(stored, actor, trigger, now).err().unwrap_or_default();
-    words::place(stored, actor, trigger, &missing)
+    let missing = tried(lifecycle, task, actor, trigger, now).err().unwrap_or_default();
+    words::place(lifecycle, task, actor, trigger, &missing)
+}
+
+/// Whether a person's move is possible, but only with words.
+pub(super) fn needs_words(
+    lifecycle: &Lifecycle,
+    task: &Task,
+    trigger: Trigger,
+    now: Instant,
+) -> bool {
+    let (reader, trigger) = (Actor::human("reader"), trigger.name_in(lifecycle));
+    let missing = tried(lifecycle, task, &reader, trigger, now).err().unwrap_or_default();
+    let place = words::place(lifecycle, task, &reader, trigger, &missing);
+    missing.iter().any(|error| Some(&error.field) == place.as_ref())
 }
 
 /// Snoozes an open decision: it leaves the inbox, and its reminders wait until then. Its deadline

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use banksman_core::ids::{DecisionId, RunId, TaskId};
-use banksman_core::lifecycle::contract::Field;
+use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::problem::Problems;
 use banksman_core::machine::{FieldError, RejectReason, Rejected};
 
@@ -160,6 +160,8 @@ pub enum Hint {
     ShowNewState(DecisionId),
     UndoAnswer(DecisionId),
     AnswerWithNote(DecisionId, String),
+    /// The same command with words.
+    SteerWithWords(TaskId, Trigger),
     DropNote,
     ListLifecycles,
     ListSettingsFiles,
@@ -266,7 +268,9 @@ impl From<&OpsError> for ErrorReport {
     fn from(error: &OpsError) -> Self {
         let (code, hint) = of_ops(error);
         let mut problem = Self::new(code, hint, error);
-        if let OpsError::Store(StoreError::Rejected(rejected)) = error {
+        if let OpsError::Store(StoreError::Rejected(rejected))
+        | OpsError::NeedsWords { rejected, .. } = error
+        {
             problem.errors.clone_from(&rejected.errors);
             problem.allowed.clone_from(&rejected.allowed);
         }
@@ -291,6 +295,9 @@ fn of_ops(error: &OpsError) -> (Code, Option<Hint>) {
             (Code::InvalidWorkflow, Hint::Lint(LintedFiles::Workflows))
         }
         OpsError::Decision(error) => of_decision(error),
+        OpsError::NeedsWords { task, trigger, .. } => {
+            (Code::Refused, Hint::SteerWithWords(*task, *trigger))
+        }
         OpsError::Forbidden(error) if error.is_of_run => (
             Code::Forbidden,
             Hint::from("report what you need and stop; a person does this outside the run"),

@@ -25,7 +25,8 @@ pub mod transfer;
 pub mod why;
 pub mod workflows;
 
-use banksman_core::ids::NotAnId;
+use banksman_core::ids::{NotAnId, TaskId};
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::machine::{RejectReason, Rejected};
 use serde::Serialize;
 
@@ -58,6 +59,8 @@ pub enum OpsError {
     Forbidden(#[from] Forbidden),
     #[error(transparent)]
     Id(#[from] NotAnId),
+    #[error("{rejected}")]
+    NeedsWords { task: TaskId, trigger: Trigger, rejected: Rejected },
     #[error("line {line}: {source}")]
     Line { line: usize, source: Box<OpsError> },
     #[error("{message}")]

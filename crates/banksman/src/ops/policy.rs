@@ -10,7 +10,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::decisions::{self, AnswerRequest, AnswerResult, DecisionError, DecisionRef};
 use super::principal::Operation;
-use super::tasks::{MoveRequest, moved};
+use super::tasks::steered;
 use super::{OpsError, Session};
 use crate::store::query::Decision;
 use crate::store::{Applied, Store};
@@ -43,8 +43,8 @@ pub fn ask(
         return Ok(PermissionResult::GoOn);
     };
     let request = request.with_words(&format!("{words} ({actor})"));
-    let applied =
-        escalated(store, id, (&Actor::system(), session.epoch()), &request.to_string(), now)?;
+    let (asked, caller) = (request.to_string(), (&Actor::system(), session.epoch()));
+    let applied = steered(store, id, caller, (Trigger::Escalate, Some(&asked)), now)?;
     Ok(PermissionResult::Waits { request: Box::new(request), applied: Box::new(applied) })
 }
 
@@ -56,21 +56,8 @@ pub fn escalate(
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let store = decisions::may_move(session, id, now)?;
-    escalated(store, id, (&session.actor(), session.epoch()), words, now)
-}
-
-fn escalated(
-    store: &Store,
-    id: TaskId,
-    (actor, epoch): (&Actor, Option<i64>),
-    words: &str,
-    now: Instant,
-) -> Result<Applied, OpsError> {
-    let stored = store.task(id)?;
-    let place = decisions::place_for_words(&stored, actor, Trigger::Escalate.name(), now);
-    let fields = place.map(|field| (field, Value::from(words)));
-    let request = MoveRequest::by(Trigger::Escalate, fields.into_iter().collect());
-    moved(store, id, (actor, epoch), &request, now)
+    let caller = (&session.actor(), session.epoch());
+    steered(store, id, caller, (Trigger::Escalate, Some(words)), now)
 }
 
 /// What a person has allowed, and how the task continues.

@@ -17,7 +17,10 @@ pub enum Suggestion {
     /// What the task's last run did.
     Log(TaskId),
     Retry(TaskId),
-    Unblock(TaskId),
+    Unblock {
+        task: TaskId,
+        needs_words: bool,
+    },
     /// Move it to one of these states.
     MoveTo {
         task: TaskId,

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Lifecycle;
-use banksman_core::lifecycle::contract::{Field, Trigger};
+use banksman_core::lifecycle::contract::Trigger;
 use banksman_core::lifecycle::expr::{Fields, Type, Value};
 use banksman_core::limits;
 use banksman_core::machine::{
-    Actor, Event, FactOverride, NewTask, Spent, TransitionRequest, allowed,
+    Actor, Event, FactOverride, FieldError, NewTask, Spent, TransitionRequest, allowed,
 };
 use banksman_core::time::Instant;
 use serde::Serialize;
 
+use super::decisions::DecisionError;
 use super::library::Library;
 use super::principal::Operation;
 use super::{OpsError, Session, decisions, refuse, request_text};
 use crate::store::query::{Dependency, Detail, Filter, PAGE, Progress};
 use crate::store::runs::{PAST_RUNS, PastRun};
-use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, Stored};
+use crate::store::{Add, Applied, Edge, HistoryEntry, IdempotencyKey, Store, StoreError, Stored};
 
 /// Runs that are shown with a task.
 const RUNS: i64 = 20;
@@ -184,7 +185,7 @@ pub fn override_facts(
 pub fn retry(
     session: &Session,
     id: TaskId,
-    given: &[(Field, Option<&str>)],
+    words: Option<&str>,
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let store = decisions::may_move(session, id, now)?;
@@ -194,32 +195,56 @@ pub fn retry(
     if is_tried_again && !has_a_way {
         return Ok(store.apply(id, Event::DelaySkipped(session.actor()), None, store.now(now)?)?);
     }
-    let request = steering(&lifecycle, lifecycle.retry_trigger(task.state), given);
-    moved(store, id, (&session.actor(), session.epoch()), &request, now)
+    steered(store, id, (&session.actor(), session.epoch()), (Trigger::Retry, words), now)
 }
 
-/// The most common moves, by their trigger. Lifecycles have different fields for a person's words;
-/// fields that this one does not have are left out.
+/// The most common moves, by their trigger, with a person's words.
 pub fn steer(
     session: &Session,
     id: TaskId,
     trigger: Trigger,
-    given: &[(Field, Option<&str>)],
+    words: Option<&str>,
     now: Instant,
 ) -> Result<Applied, OpsError> {
     let store = decisions::may_move(session, id, now)?;
-    let lifecycle = store.task(id)?.lifecycle;
-    let request = steering(&lifecycle, trigger.name_in(&lifecycle), given);
-    moved(store, id, (&session.actor(), session.epoch()), &request, now)
+    steered(store, id, (&session.actor(), session.epoch()), (trigger, words), now)
 }
 
-fn steering(lifecycle: &Lifecycle, trigger: &str, given: &[(Field, Option<&str>)]) -> MoveRequest {
-    let known = given.iter().filter(|(field, _)| lifecycle.has_field(*field));
-    let fields = known.filter_map(|(field, value)| {
-        Some((field.name_in(lifecycle).to_owned(), Value::from((*value)?)))
-    });
-    let (trigger, fields) = (Some(trigger.to_owned()), fields.collect());
-    MoveRequest { trigger, fields, ..MoveRequest::default() }
+/// Puts the words where an answer to a decision would put them. Words that the caller need not give
+/// and that would be lost are refused.
+pub(super) fn steered(
+    store: &Store,
+    id: TaskId,
+    caller: (&Actor, Option<i64>),
+    (trigger, words): (Trigger, Option<&str>),
+    now: Instant,
+) -> Result<Applied, OpsError> {
+    let Stored { task, lifecycle, .. } = store.task(id)?;
+    let named = if trigger == Trigger::Retry {
+        lifecycle.retry_trigger(task.state)
+    } else {
+        trigger.name_in(&lifecycle)
+    };
+    let place = decisions::place_for_words(&lifecycle, &task, caller.0, named, store.now(now)?);
+    let is_optional = matches!(trigger, Trigger::Unblock | Trigger::Retry);
+    let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == named);
+    if words.is_some() && place.is_none() && is_optional && has_a_way {
+        let (lifecycle, action) = (lifecycle.id.clone(), named.to_owned());
+        return Err(DecisionError::NoPlaceForWords { lifecycle, action }.into());
+    }
+    let given = place.clone().zip(words).map(|(field, words)| (field, Value::from(words)));
+    let (trigger_name, fields) = (Some(named.to_owned()), given.into_iter().collect());
+    let request = MoveRequest { trigger: trigger_name, fields, ..MoveRequest::default() };
+    match moved(store, id, caller, &request, now) {
+        Err(OpsError::Store(StoreError::Rejected(rejected))) if words.is_none() => {
+            let is_wanted = |error: &FieldError| Some(&error.field) == place.as_ref();
+            Err(match rejected.errors.iter().any(is_wanted) {
+                true => OpsError::NeedsWords { task: id, trigger, rejected },
+                false => StoreError::Rejected(rejected).into(),
+            })
+        }
+        done => done,
+    }
 }
 
 /// A task with what surfaces show beside its row.

@@ -13,7 +13,7 @@ use banksman_core::schedule::{Budget, BudgetScope, Ineligible, Worker};
 use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
-use super::decisions::{ReviewerVerdict, on_record};
+use super::decisions::{self, ReviewerVerdict, on_record};
 use super::panels::{PendingReview, ReviewerStatus, open_reviews};
 use super::principal::Operation;
 use super::status::last_run;
@@ -140,7 +140,7 @@ pub fn why(
         WaitsFor::Queue => {
             remedy.unwrap_or_else(|| alone("the next turn of a running `up` starts it"))
         }
-        WaitsFor::Person => NextStep::new("a person answers", answer(lifecycle, &detail)),
+        WaitsFor::Person => NextStep::new("a person answers", answer(lifecycle, &detail, now)),
         WaitsFor::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
         WaitsFor::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
         WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("it waits until that time")),
@@ -444,14 +444,16 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
 
 /// What a person would do: if there is a question, first read everything that is needed to answer
 /// it.
-fn answer(lifecycle: &Lifecycle, detail: &Detail) -> Vec<Suggestion> {
+fn answer(lifecycle: &Lifecycle, detail: &Detail, now: Instant) -> Vec<Suggestion> {
     let (task, state) = (detail.stored.task.id, detail.stored.task.state);
     let by_people = |trigger: Trigger| {
         let is_it = |row: &Transition| row.trigger == trigger.name();
         lifecycle.exits(state).any(|row| is_it(row) && row.roles.contains(&RoleId::HUMAN))
     };
     let short = if by_people(Trigger::Unblock) {
-        Some(Suggestion::Unblock(task))
+        let Stored { task: of, lifecycle, .. } = &detail.stored;
+        let needs_words = decisions::needs_words(lifecycle, of, Trigger::Unblock, now);
+        Some(Suggestion::Unblock { task, needs_words })
     } else {
         by_people(Trigger::Retry).then_some(Suggestion::Retry(task))
     };

@@ -42,6 +42,35 @@ fn a_move_says_what_happened() {
     "#);
 }
 
+/// The words of `unblock` go where the lifecycle asks for them, as those of an answer do.
+#[test]
+fn unblock_gives_the_words_that_the_lifecycle_demands() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["add", "Paint it", "--lifecycle", "mission", "--set", "assigneeIds=[\"ada\"]"]);
+    sandbox.ok(&["move", "t1", "ASSIGNED"]);
+    let plan = r#"workPlan={"bullets":["look","change","test"]}"#;
+    sandbox.ok(&["move", "t1", "IN_PROGRESS", "--set", plan]);
+    sandbox.ok(&["move", "t1", "BLOCKED", "--set", "blockReason=no paint"]);
+    let why = sandbox.ok(&["why", "t1"]);
+    assert!(why.contains("banksman unblock t1 TEXT"), "{why}");
+    assert_snapshot!(sandbox.run(&["unblock", "t1"]), @"
+    exit 1
+    -- stderr
+    error: refused (BM-E010)
+      clarification: Say what has to be done differently
+      allowed now: IN_PROGRESS, ASSIGNED, NEEDS_APPROVAL, CANCELED
+    hint: banksman unblock t1 TEXT
+    ");
+    assert_snapshot!(sandbox.run(&["unblock", "t1", "use the green"]), @"
+    exit 0
+    -- stdout
+    ● t1  BLOCKED → IN_PROGRESS by human:kim (unblock)
+    -- stderr
+    next: banksman show t1 · banksman why t1
+    ");
+    assert_eq!(sandbox.json(&["show", "t1"])["fields"]["clarification"], "use the green");
+}
+
 #[test]
 fn a_refused_move_says_what_is_missing_and_what_is_allowed() {
     let sandbox = with_task();

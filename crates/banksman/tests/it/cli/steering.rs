@@ -199,13 +199,6 @@ fn a_blocked_task_is_unblocked() {
         why.contains("decision 0000-00-00 00:00:00 human which colour? (unblock, cancel)"),
         "{why}"
     );
-    assert_snapshot!(harness.run(&["retry", &id]), @"
-    exit 1
-    -- stderr
-    error: refused (BM-E010)
-      to: no transition from blocked by `retry`
-      allowed now: queued, cancelled
-    ");
     assert_snapshot!(harness.run(&["unblock", &id]), @"
     exit 0
     -- stdout
