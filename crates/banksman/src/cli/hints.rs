@@ -149,6 +149,7 @@ pub(super) fn command(suggestion: &Suggestion) -> String {
             format!("move {task} --on {trigger}{field}")
         }
         Suggestion::ShowDecision(decision) => format!("decisions show {decision}"),
+        Suggestion::UndoAnswer(decision) => format!("decisions undo {decision}"),
         Suggestion::Answer { decision, actions } => {
             let all = actions.join("|");
             match actions.iter().all(|action| VERBS.contains(&action.as_str())) {

@@ -8,6 +8,7 @@ use super::output::{Cell, cells, sanitize, table};
 use super::symbols::{counted, rough_span, style, unproven};
 use super::{Context, Exit, Result};
 use crate::api::task::{Task, TaskPage};
+use crate::ops::rest::goes_on_by_itself;
 use crate::ops::tasks::{self, TaskListing};
 use crate::store::Stored;
 use crate::store::query::{Filter, PAGE, Progress};
@@ -114,9 +115,9 @@ fn row(context: &Context, stored: &Stored, children: Option<&Progress>) -> [Cell
     let children = children.map(|children| format!(" ({} of {})", children.done, children.total));
     let text = format!("{}{}{}", state.name, children.unwrap_or_default(), unproven(stored));
     let symbols = context.out.symbols;
-    let sign = match tasks::tried_again_at(stored) {
-        Some(_) => symbols.retrying_cell(),
-        None => symbols.symbol_cell(state.kind),
+    let sign = match goes_on_by_itself(stored) {
+        true => symbols.retrying_cell(),
+        false => symbols.symbol_cell(state.kind),
     };
     let state = Cell { text, style: style(state.kind) };
     let since = rough_span(context.now.since(task.entered_at));

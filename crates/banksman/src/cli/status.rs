@@ -191,11 +191,9 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
         let wait = retry.at.since(now);
         let when =
             if wait > Span(0) { format!("in {}", format_span(wait)) } else { "now".to_owned() };
-        let error = if retry.error.is_empty() {
-            retry.outcome.to_owned()
-        } else {
-            format!("{}: {}", retry.outcome, first_line(&retry.error))
-        };
+        let said = [retry.outcome.to_owned(), first_line(&retry.error)];
+        let said = said.into_iter().filter(|text| !text.is_empty());
+        let error = said.collect::<Vec<_>>().join(": ");
         let (sign, title) = (symbols.retrying_cell(), first_line(&retry.title));
         cells([&sign, &retry.task, &when, &retry.attempt, &title, &error])
     };

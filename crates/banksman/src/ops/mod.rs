@@ -15,6 +15,7 @@ pub mod principal;
 pub mod projects;
 pub mod prompts;
 pub mod reports;
+pub mod rest;
 pub mod runs;
 mod session;
 pub mod shutdown;

@@ -14,6 +14,7 @@ use banksman_core::time::Instant;
 
 use super::decisions::open_items;
 use super::principal::Operation;
+use super::rest::rest;
 use super::{OpsError, Session};
 use crate::clock;
 use crate::config::Agents;
@@ -76,17 +77,17 @@ pub struct ActiveRun {
     pub started_at: Instant,
 }
 
-/// A task whose last run has failed and that will be retried automatically. It is neither running
-/// nor failed.
+/// A task that rests and goes on by itself: its last run has failed and is retried, or something was
+/// missing and is asked for again. It is neither running nor failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRetry {
     pub task: TaskId,
     pub title: String,
     pub state: String,
-    /// The number of the next run.
+    /// The number of the next attempt.
     pub attempt: i64,
     pub at: Instant,
-    /// How the last run ended.
+    /// How the last run ended; empty if it rests for another reason.
     pub outcome: &'static str,
     pub error: String,
 }
@@ -157,10 +158,14 @@ pub fn home_use(agents: &Agents, summary: &StatusSummary) -> HomeUse {
 
 pub fn summary(session: &Session) -> Result<StatusSummary, OpsError> {
     let store = session.may(Operation::ReadStore)?;
+    let (mut overview, retries) = (store.overview()?, retries(store)?);
+    // The end of a rest need not be a timer.
+    let next = retries.first().map(|retry| retry.at);
+    overview.next_timer = overview.next_timer.into_iter().chain(next).min();
     Ok(StatusSummary {
-        overview: store.overview()?,
+        overview,
         at_work: at_work(store)?,
-        retries: retries(store)?,
+        retries,
         asks: asks(store, clock::now())?,
         parents: parents(store)?,
     })
@@ -185,26 +190,31 @@ fn at_work(store: &Store) -> Result<Vec<ActiveRun>, OpsError> {
 }
 
 fn retries(store: &Store) -> Result<Vec<PendingRetry>, OpsError> {
+    let delayed: Vec<TaskId> = store.delayed(DELAYED)?.into_iter().map(|(id, _)| id).collect();
+    let mut resting = Vec::new();
+    for id in delayed {
+        resting.extend(store.readable_task(id)?);
+    }
+    for kind in [StateKind::Waiting, StateKind::Blocked, StateKind::Failed] {
+        let filter = Filter { state: Some(kind.as_str().to_owned()), ..Filter::default() };
+        let (tasks, _) = store.list(&filter, None, DELAYED)?;
+        resting.extend(tasks.into_iter().filter(|stored| stored.task.not_before.is_none()));
+    }
     let mut list = Vec::new();
-    for (id, at) in store.delayed(DELAYED)? {
-        if list.len() == SHOWN {
-            break;
-        }
-        // A task without a run is delayed, but not retried.
-        let Some(stored) = store.readable_task(id)?.filter(|stored| stored.task.epoch > 0) else {
-            continue;
-        };
-        let Some(last) = last_run(store, id)? else { continue };
+    for stored in resting {
+        let Some(rest) = rest(store, &stored)? else { continue };
         list.push(PendingRetry {
-            task: id,
+            task: stored.task.id,
             state: state_of(&stored),
             title: stored.task.title,
-            attempt: stored.task.epoch + 1,
-            at,
-            outcome: last.outcome.map_or("", Outcome::as_str),
-            error: last.detail.unwrap_or_default(),
+            attempt: rest.attempt,
+            at: rest.until,
+            outcome: rest.outcome.map_or("", Outcome::as_str),
+            error: rest.why,
         });
     }
+    list.sort_by_key(|retry| (retry.at, retry.task));
+    list.truncate(SHOWN);
     Ok(list)
 }
 
@@ -257,8 +267,7 @@ fn parents(store: &Store) -> Result<Vec<ParentProgress>, OpsError> {
 
 /// A blocked task may also wait for another task, a worker or a time.
 fn waits_for_a_person(store: &Store, stored: &Stored) -> Result<bool, OpsError> {
-    let detail = store.detail(stored.task.id)?;
-    let next = detail.timers.first().map(|timer| timer.due);
+    let next = store.timers_of(stored.task.id)?.first().map(|timer| timer.due);
     Ok(waits_for(&stored.lifecycle, &stored.task, next) == WaitsFor::Person)
 }
 

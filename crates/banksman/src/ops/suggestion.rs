@@ -33,6 +33,7 @@ pub enum Suggestion {
         field: Option<Field>,
     },
     ShowDecision(DecisionId),
+    UndoAnswer(DecisionId),
     /// Answer with one of these actions.
     Answer {
         decision: DecisionId,

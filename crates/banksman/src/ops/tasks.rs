@@ -332,13 +332,6 @@ pub fn listed(
     }
 }
 
-/// When a task without a run will be retried automatically. A task that was never started is only
-/// delayed.
-pub fn tried_again_at(stored: &Stored) -> Option<Instant> {
-    let task = &stored.task;
-    task.not_before.filter(|_| task.lease.is_none() && task.epoch > 0 && !stored.state().terminal)
-}
-
 fn ids(tasks: &[Stored]) -> Vec<TaskId> {
     tasks.iter().map(|stored| stored.task.id).collect()
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use banksman_core::ids::{RunId, TaskId};
+use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{AnswerName, Trigger};
 use banksman_core::lifecycle::expr::Type;
 use banksman_core::lifecycle::{
-    Activity, Lifecycle, Outcome, Requirement, RoleId, StateActivity, StateKind, Transition,
+    Activity, Lifecycle, Requirement, RoleId, StateActivity, StateKind, Transition,
 };
 use banksman_core::machine::{TimerKind, WaitsFor, waits_for};
 use banksman_core::schedule::{Budget, BudgetScope, Ineligible, Worker};
@@ -16,7 +16,7 @@ use banksman_core::time::{Instant, Span};
 use super::decisions::{self, ReviewerVerdict, on_record};
 use super::panels::{PendingReview, ReviewerStatus, open_reviews};
 use super::principal::Operation;
-use super::status::last_run;
+use super::rest::rest;
 use super::suggestion::Suggestion;
 use super::{OpsError, Session};
 use crate::store::query::{Decision, Detail};
@@ -127,8 +127,7 @@ pub fn why(
         waiting_for.splice(0..0, [merge]);
         remedy = Some(what);
     }
-    if let Some(at) = task.not_before {
-        let (delay, what) = delay(store, &detail.stored, at)?;
+    if let Some((delay, what)) = delay(store, &detail.stored)? {
         waiting_for.splice(0..0, [delay]);
         remedy = what;
     }
@@ -140,7 +139,7 @@ pub fn why(
         WaitsFor::Queue => {
             remedy.unwrap_or_else(|| alone("the next turn of a running `up` starts it"))
         }
-        WaitsFor::Person => NextStep::new("a person answers", answer(lifecycle, &detail, now)),
+        WaitsFor::Person => by_person(lifecycle, &detail, now),
         WaitsFor::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
         WaitsFor::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
         WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("it waits until that time")),
@@ -270,27 +269,23 @@ fn review_at_work(review: &PendingReview, reasons: &[WaitReason]) -> WaitReason 
     WaitReason { until, ..WaitReason::new("review", format!("{task}: {what}")).who(reviewer) }
 }
 
-/// A task without a run is only delayed; otherwise it is retried, and the reason is how its last
-/// run ended.
+/// A task that was never started is only delayed; any other one goes on by itself at its time, or
+/// when a person has it go on now.
 fn delay(
     store: &Store,
     stored: &Stored,
-    at: Instant,
-) -> Result<(WaitReason, Option<NextStep>), OpsError> {
-    let id = stored.task.id;
-    let Some(last) = last_run(store, id)? else {
-        let waiting = WaitReason::new("delay", "it is not to start before this time");
-        return Ok((waiting.until(at), None));
-    };
-    let run = RunId { task: id, epoch: last.epoch };
-    let ended = last.outcome.map_or("no result", Outcome::as_str);
-    let why = match last.detail.as_deref().map(|detail| line(detail, REASON_CHARS)) {
-        Some(detail) if !detail.is_empty() => format!("{ended}: {detail}"),
-        Some(_) | None => ended.to_owned(),
-    };
-    let what = format!("it is tried again at this time, because {run} ended with {why}");
-    let next = NextStep::new("it is tried again at its time, or now", [Suggestion::Retry(id)]);
-    Ok((WaitReason::new("delay", what).until(at), Some(next)))
+) -> Result<Option<(WaitReason, Option<NextStep>)>, OpsError> {
+    let Stored { task, lifecycle, .. } = stored;
+    if let Some(rest) = rest(store, stored)? {
+        let retry = lifecycle.retry_trigger(task.state);
+        let has_a_way = lifecycle.exits(task.state).any(|row| row.trigger == retry);
+        let sooner = (has_a_way || task.not_before.is_some()).then_some(Suggestion::Retry(task.id));
+        let or_now = if sooner.is_some() { ", or now" } else { "" };
+        let next = NextStep::new(format!("it is tried again at its time{or_now}"), sooner);
+        return Ok(Some((WaitReason::new("delay", rest.sentence).until(rest.until), Some(next))));
+    }
+    let delayed = |at| WaitReason::new("delay", "it is not to start before this time").until(at);
+    Ok(task.not_before.map(|at| (delayed(at), None)))
 }
 
 /// What prevents every live machine from starting it, and what would change that, according to the
@@ -440,6 +435,17 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
         }
     }
     list
+}
+
+/// A person answers, or has answered, and the answer takes effect when its time has come.
+fn by_person(lifecycle: &Lifecycle, detail: &Detail, now: Instant) -> NextStep {
+    match detail.decision.as_ref().filter(|decision| decision.answer.is_some()) {
+        Some(answered) => {
+            let what = "the answer takes effect at its time, or is taken back before";
+            NextStep::new(what, [Suggestion::UndoAnswer(answered.id)])
+        }
+        None => NextStep::new("a person answers", answer(lifecycle, detail, now)),
+    }
 }
 
 /// What a person would do: if there is a question, first read everything that is needed to answer

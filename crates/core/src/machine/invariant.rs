@@ -1,14 +1,17 @@
 //! What is true of every task at all times (checked before each write and after each read), and
 //! what a task waits for.
 
-use super::apply::unmet;
-use super::entry::{is_left_to_children, is_silent};
+use super::apply::{resolve, unmet};
+use super::entry::{asks_people, is_left_to_children, is_silent, running_timeouts};
 use super::env::TaskEnv;
 use super::reject::FieldError;
 use super::task::{Damaged, Task};
+use super::wait::wait_due;
 use crate::ids::TaskId;
 use crate::lifecycle::contract::{Field, Purpose};
-use crate::lifecycle::{Lifecycle, RoleId, StateKind};
+use crate::lifecycle::{
+    Activity, Lifecycle, RoleId, StateId, StateKind, Transition, TransitionTarget,
+};
 use crate::schedule::{Budget, Used};
 use crate::time::Instant;
 use crate::workflow::{Step, Workflow};
@@ -115,7 +118,7 @@ pub enum WaitsFor {
     Parent(TaskId),
     /// Its subtasks, which do the work of its state.
     Subtasks,
-    /// A timer, which is due at this time.
+    /// A time: of a timer, or of its own that its state waits for.
     Timer(Instant),
     /// Nothing will move it on. This must never be.
     Stranded,
@@ -146,6 +149,9 @@ pub fn waits_for(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>
     if task.open_needs > 0 && (task.is_claimable(lifecycle) || state.kind == StateKind::Queued) {
         return WaitsFor::Needs(task.open_needs);
     }
+    if let Some(at) = rests_until(lifecycle, task, next_timer) {
+        return WaitsFor::Timer(at);
+    }
     let person = lifecycle
         .exits(task.state)
         .any(|row| row.timeout.is_none() && row.roles.contains(&RoleId::HUMAN));
@@ -158,10 +164,119 @@ pub fn waits_for(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>
         StateKind::Reviewing => person && state.does.is_none(),
         StateKind::Working | StateKind::Done | StateKind::Cancelled => false,
     };
+    let asks = asks || person && is_asked(lifecycle, task);
     match (asks && task.not_before.is_none(), next_timer) {
         (true, _) => WaitsFor::Person,
         (false, Some(due)) => WaitsFor::Timer(due),
         (false, None) if person => WaitsFor::Person,
         (false, None) => WaitsFor::Stranded,
+    }
+}
+
+fn is_asked(lifecycle: &Lifecycle, task: &Task) -> bool {
+    asks_people(lifecycle.state(task.state)) && task.is_active(lifecycle)
+}
+
+/// Whether the task rests in its state, and goes on by itself when a time has come: nobody is asked,
+/// and it waits for a time of its own, or its next timeout leads it back to work. People may end the
+/// rest, but need not.
+pub fn rests(lifecycle: &Lifecycle, task: &Task) -> bool {
+    use StateKind::{
+        Blocked, Cancelled, Done, Failed, Parked, Queued, Reviewing, Waiting, Working,
+    };
+    if is_asked(lifecycle, task) || task.lease.is_some() {
+        return false;
+    }
+    let leads_back = || {
+        let to = next_timeout(lifecycle, task).map(|to| lifecycle.state(to).kind);
+        matches!(to, Some(Queued | Working | Reviewing))
+    };
+    match lifecycle.state(task.state).kind {
+        Waiting | Blocked | Parked | Failed => wait_due(lifecycle, task).is_some() || leads_back(),
+        Queued | Working | Reviewing | Done | Cancelled => false,
+    }
+}
+
+/// The state to which the first timeout of the task's state leads.
+fn next_timeout(lifecycle: &Lifecycle, task: &Task) -> Option<StateId> {
+    let next = running_timeouts(lifecycle, task).min_by_key(|(_, timeout)| timeout.time);
+    let row = lifecycle.transitions.get(next?.0 as usize)?;
+    resolve(row.to, task)
+}
+
+/// Whether reviewers are asked again when the task's rest is over.
+pub fn rests_for_reviewers(lifecycle: &Lifecycle, task: &Task) -> bool {
+    let to = next_timeout(lifecycle, task).filter(|_| rests(lifecycle, task));
+    to.is_some_and(|to| lifecycle.state(to).activity() == Some(Activity::Panel))
+}
+
+/// When the rest of a task ends. `next_timer` is the earliest timer that the store has for it.
+fn rests_until(lifecycle: &Lifecycle, task: &Task, next_timer: Option<Instant>) -> Option<Instant> {
+    let ends = || wait_due(lifecycle, task).into_iter().chain(next_timer).min();
+    rests(lifecycle, task).then(ends)?
+}
+
+/// How often the task has come into its state and how often it may, if a counter limits that.
+pub fn attempts(lifecycle: &Lifecycle, task: &Task) -> Option<(u32, u32)> {
+    let enters = |row: &&Transition| row.to == TransitionTarget::State(task.state);
+    let rows = lifecycle.transitions.iter().filter(enters);
+    let counted = rows.flat_map(|row| &row.changes.count).next()?;
+    let counter = lifecycle.counters.get(usize::from(counted.0))?;
+    Some((task.counters.get(usize::from(counted.0))?.used(), counter.limit?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::lifecycle::builtin;
+    use crate::lifecycle::check::Overrides;
+    use crate::machine::{Actor, NewTask, create};
+
+    /// Where the built-in lifecycles rest. In all other states a task is in the queue, at work, at
+    /// its end, or waits for a person or another task.
+    #[test]
+    fn tasks_rest_where_their_state_leads_on_by_itself() {
+        let mut found = Vec::new();
+        for (id, _) in builtin::SOURCES {
+            let lifecycle = builtin::get(id, &Overrides::new()).expect("built in").expect("sound");
+            let required = lifecycle.state(lifecycle.initial).requires.iter();
+            let takes_x = |it: &&crate::lifecycle::Requirement| {
+                lifecycle.fields[&it.field].accepts(&json!("x")).is_ok()
+            };
+            let fields = required.filter(takes_x).map(|it| (it.field.clone(), json!("x")));
+            let fields = fields.collect();
+            let new = NewTask { title: "x".to_owned(), fields, ..NewTask::default() };
+            let task = create(&lifecycle, &new, &Actor::system(), TaskId(1), Instant(1_000));
+            let mut task = task.expect("it can be added").task;
+            if lifecycle.fields.contains_key("retry_at") {
+                task.fields.insert("retry_at".to_owned(), json!(Instant(31_000)));
+            }
+            for (state, number) in lifecycle.states.iter().zip(0..) {
+                let prior = state.remembers.then_some(lifecycle.initial);
+                let task = Task { state: StateId(number), prior, ..task.clone() };
+                let next = running_timeouts(&lifecycle, &task).map(|(_, it)| it.time.0).min();
+                let next = next.map(|after| Instant(1_000 + after));
+                let by_person = waits_for(&lifecycle, &task, next) == WaitsFor::Person;
+                assert!(!(by_person && rests(&lifecycle, &task)), "{id} {}", state.name);
+                if rests(&lifecycle, &task) {
+                    found.push(format!("{id} {}", state.name));
+                }
+            }
+        }
+        let expected = [
+            "autonomous consensus(unserved)",
+            "autonomous review(unserved)",
+            "leaf review(unserved)",
+            "review resting(once)",
+            "review resting(twice)",
+            "judged blocked(no_judge)",
+            "judged blocked(quota_wait)",
+            "judged blocked(needs_rework)",
+            "judged failed",
+            "supervised blocked(no_evaluator)",
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -36,9 +36,11 @@ pub use event::{
 };
 pub use fact::{Overridden, merged_as};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};
-pub use invariant::{Broken, WaitsFor, check, unreadable, waits_for};
+pub use invariant::{
+    Broken, WaitsFor, attempts, check, rests, rests_for_reviewers, unreadable, waits_for,
+};
 pub use liveness::{Missing, StoredMovers, missing};
 pub use reject::{FieldError, RejectReason, Rejected};
 pub use step::{Ignored, StepResult, step};
 pub use task::{CounterValue, Damaged, Lease, Spent, Task};
-pub use wait::{WaitStatus, waits};
+pub use wait::{WaitStatus, wait_due, waits};

@@ -3,7 +3,7 @@
 use super::env::{TaskEnv, TransitionContext};
 use super::event::Actor;
 use super::task::Task;
-use crate::lifecycle::expr::{ResolvedName, Type};
+use crate::lifecycle::expr::{Expr, ResolvedName, Type};
 use crate::lifecycle::{Activity, Lifecycle, StateKind};
 use crate::time::Instant;
 
@@ -33,15 +33,31 @@ pub fn waits(lifecycle: &Lifecycle, task: &Task, now: Instant) -> WaitStatus {
     if until.holds(&seen) {
         return WaitStatus::Met;
     }
+    WaitStatus::Until(times(lifecycle, task, until).filter(|at| *at > now).min())
+}
+
+/// The first time at which the wait of the task's state may be over, as far as its own times tell,
+/// whether that is past or not.
+pub fn wait_due(lifecycle: &Lifecycle, task: &Task) -> Option<Instant> {
+    let does = lifecycle.state(task.state).does.as_ref()?;
+    let until = does.until.as_ref().filter(|_| task.is_active(lifecycle))?;
+    times(lifecycle, task, until).min()
+}
+
+fn times<'a>(
+    lifecycle: &'a Lifecycle,
+    task: &'a Task,
+    until: &'a Expr,
+) -> impl Iterator<Item = Instant> + 'a {
     let time = |name: &ResolvedName| {
         let path = name.field()?;
         let field = path.first()?;
         let is_time = path.len() == 1
             && lifecycle.fields.get(field).is_some_and(|field| field.kind == Type::Time);
         let text = task.fields.get(field).filter(|_| is_time)?.as_str()?;
-        text.parse::<Instant>().ok().filter(|at| *at > now)
+        text.parse::<Instant>().ok()
     };
-    WaitStatus::Until(until.names().filter_map(time).min())
+    until.names().filter_map(time)
 }
 
 #[cfg(test)]

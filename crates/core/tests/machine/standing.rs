@@ -2,7 +2,7 @@
 
 use banksman_core::lifecycle::{Since, StateKind};
 use banksman_core::machine::{
-    Dated, Folded, Task, TimerKind, WaitsFor, check, fold, rewind, waits_for,
+    Dated, Folded, Task, TimerKind, WaitsFor, check, fold, rewind, wait_due, waits_for,
 };
 
 use serde_json::json;
@@ -48,7 +48,7 @@ fn not_stranded(world: &World) -> Verdict {
         WaitsFor::Parent(parent) => {
             task.parent == Some(parent) && lifecycle.state(task.state).provisional
         }
-        WaitsFor::Timer(due) => Some(due) == next,
+        WaitsFor::Timer(due) => [next, wait_due(lifecycle, task)].contains(&Some(due)),
         WaitsFor::Stranded => false,
     };
     ensure(sound, || format!("it is held by {hold:?}"))?;

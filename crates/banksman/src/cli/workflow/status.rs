@@ -12,7 +12,7 @@ use crate::cli::symbols::{first_line, format_cost, local, local_time, state_cell
 use crate::cli::{Context, Exit, Result};
 use crate::ops::Session;
 use crate::ops::panels::{PendingReview, ReviewerStatus};
-use crate::ops::tasks;
+use crate::ops::rest::retried_at;
 use crate::ops::workflows::{self, WorkflowStatus};
 use crate::store::Stored;
 use crate::store::runs::PastRun;
@@ -119,7 +119,7 @@ pub(super) fn render(context: &Context, standing: &WorkflowStatus, extent: Exten
         let reviews: Vec<String> =
             reviews_of(standing, stored).iter().map(review_summary).collect();
         let told = [Field::Reason, Field::Diagnostic, Field::Feedback];
-        let again = tasks::tried_again_at(stored);
+        let again = retried_at(stored);
         let again = again.map(|at| format!("retry at {}", local_time(at)));
         let failed = failed_of(standing, stored).last().map(PastRun::failure_line);
         let again = again.map(|at| match &failed {

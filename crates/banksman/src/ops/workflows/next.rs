@@ -11,8 +11,8 @@ use banksman_core::workflow::{Gate, LaunchMode, Step};
 use serde::Serialize;
 
 use super::{ReportedOutcome, WorkflowStatus, veto_ends};
+use crate::ops::rest::retried_at;
 use crate::ops::suggestion::Suggestion;
-use crate::ops::tasks::tried_again_at;
 use crate::store::Stored;
 
 /// Something to do about a step now.
@@ -120,7 +120,7 @@ impl StepView<'_> {
                 Some([_, _, ..]) => wait("its reviewers judge it"),
                 Some(_) | None => wait("an agent judges it"),
             },
-            Some(Activity::Agent) => match tried_again_at(self.stored) {
+            Some(Activity::Agent) => match retried_at(self.stored) {
                 Some(at) => {
                     let retry = vec![Suggestion::Retry(self.stored.task.id)];
                     let what = format!("it is tried again at {at}, or now");

@@ -108,6 +108,43 @@ fn work_that_nobody_can_judge_is_kept_until_a_person_decides() {
     }
 }
 
+/// Every page says the same about a task that rests: what is missing, when it goes on by itself and
+/// which attempt that was, and none of them asks a person.
+fn tells_the_rest(harness: &Harness, because: &str, attempt: i64) {
+    let why = harness.json(&["why", "t1"]);
+    let waits = why["waitingFor"].as_array().expect("a list");
+    let detail = waits[0]["detail"].as_str().expect("a text");
+    assert_eq!(waits[0]["kind"], "delay", "{why}");
+    assert!(detail.contains(because) && waits[0]["until"].is_string(), "{why}");
+    assert!(!waits.iter().any(|one| one["kind"] == "person"), "{why}");
+    assert_eq!(why["next"], "it is tried again at its time, or now: banksman retry t1");
+    let status = harness.json(&["status"]);
+    assert_eq!(status["needsPerson"], serde_json::json!([]), "{status}");
+    let retry = &status["retrying"][0];
+    assert_eq!((&retry["task"], &retry["nextTryAt"]), (&"t1".into(), &waits[0]["until"]));
+    assert_eq!(retry["attempt"], attempt, "{status}");
+    assert_eq!(status["nextTimer"], retry["nextTryAt"], "{status}");
+    assert!(harness.ok(&["list"]).contains("↻"), "{}", harness.ok(&["list"]));
+}
+
+#[test]
+fn what_rests_says_until_when_and_asks_nobody() {
+    for (lifecycle, role, rests, _) in LIFECYCLES {
+        let harness = site(&[]);
+        let id = harness.add("paint it", &["--lifecycle", lifecycle]);
+        until(&driver(&harness), id, rests);
+        let because = format!(
+            "it is asked again at this time, because no worker has the role {role} (attempt 1 of 3)"
+        );
+        tells_the_rest(&harness, &because, 2);
+    }
+    let harness = site(&[]);
+    harness.script("t1", "crash\n");
+    let id = harness.add("paint it", &["--lifecycle", "judged"]);
+    until(&driver(&harness), id, "failed");
+    tells_the_rest(&harness, "it is tried again at this time, because r1.1 ended with", 2);
+}
+
 /// Whoever has set up a judge need not wait, and the worker does not run again.
 #[test]
 fn retry_asks_for_a_judgement_at_once() {
