@@ -42,6 +42,8 @@ pub struct PendingDecision {
     pub asks: String,
     /// What it is about this time, in the words of whoever asks.
     pub question: Option<String>,
+    /// What a person has to judge, each part in a line.
+    pub work: Vec<String>,
     /// Who has answered, until that takes effect.
     pub answered: Option<String>,
     pub age: Span,

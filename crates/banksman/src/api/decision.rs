@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::error::{ErrorDocument, FieldMessage};
 use super::task::{Run, TransitionResponse};
-use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict};
+use crate::ops::decisions::{self, DecisionDetail, InboxItem, ReviewerVerdict, WorkRecord};
 use crate::store::answers::PendingAnswer;
 use crate::store::query::{Decision as DecisionRow, DecisionEnd};
 
@@ -82,6 +82,13 @@ documents! {
             question.runs.iter().map(|run| Run::new(question.item.decision.task, run)).collect(),
         spent: Cost = Cost::new(&question.spent),
         verdicts: Vec<Verdict<'a>> = question.verdicts.iter().map(Verdict::new).collect(),
+        work: Vec<Work<'a>> = question.work.iter().map(Work::new).collect(),
+    }
+
+    /// A record that a person judges, in words.
+    Work<'a>(record: &'a WorkRecord) {
+        lines: &'a [String] = &record.lines,
+        name: &'a str = &record.name,
     }
 
     Offer<'a>(offer: &'a decisions::Offer) {

@@ -103,10 +103,12 @@ fn states() -> String {
     };
     format!(
         "States\n\nEach lifecycle names its own states (`banksman lifecycle show NAME`). \
-         Every state has one kind:\n\n{}\n\
+         Every state has one kind:\n\n{}  {} {}  a task of any kind that goes on by itself, such as a retry; `why` says when\n\n\
          A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a\n\
          state, a group or a kind. The second symbol is used on terminals without UTF-8.\n",
-        StateKind::ALL.map(line).concat()
+        StateKind::ALL.map(line).concat(),
+        Symbols::Unicode.retrying(),
+        Symbols::Ascii.retrying(),
     )
 }
 

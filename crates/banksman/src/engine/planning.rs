@@ -405,8 +405,23 @@ fn is_left_out(parent: &Stored, subtask: &Stored) -> bool {
     parent.list(Field::LeftOut).iter().any(|one| one.as_str() == Some(&id))
 }
 
+/// Whether the work of a subtask is in its parent's, or may still come to be.
+fn is_on_the_way(subtask: &Stored) -> bool {
+    match kind_of(subtask) {
+        StateKind::Done => subtask.flag(Field::Merged),
+        StateKind::Cancelled => false,
+        StateKind::Queued
+        | StateKind::Working
+        | StateKind::Reviewing
+        | StateKind::Waiting
+        | StateKind::Blocked
+        | StateKind::Parked
+        | StateKind::Failed => true,
+    }
+}
+
 /// The states of the subtasks as fields that the lifecycle decides on.
-fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 9] {
+fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 10] {
     let (mut open, mut in_review, mut waiting, mut done, mut merged) = (0, 0, 0, 0, 0);
     let mut given_up: Vec<&Stored> = Vec::new();
     for subtask in subtasks {
@@ -427,9 +442,12 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 9] {
     }
     let asked: Vec<&Stored> =
         given_up.iter().copied().filter(|subtask| !is_left_out(parent, subtask)).collect();
+    let is_cancelled = |subtask: &&&Stored| kind_of(subtask) == StateKind::Cancelled;
+    let cancelled = asked.iter().filter(is_cancelled).count();
     let ids: Vec<String> = given_up.iter().map(|subtask| subtask.task.id.to_string()).collect();
+    let counts = |subtask: &&Stored| is_on_the_way(subtask) && !is_left_out(parent, subtask);
     let links: Vec<&str> =
-        subtasks.iter().filter_map(|subtask| subtask.text(Field::PrUrl)).collect();
+        subtasks.iter().filter(counts).filter_map(|it| it.text(Field::PrUrl)).collect();
     let link = if links.is_empty() { Value::Null } else { Value::from(links.join(" ")) };
     let problem = if asked.is_empty() { Value::Null } else { Value::from(problem(&asked)) };
     [
@@ -439,6 +457,7 @@ fn facts(parent: &Stored, subtasks: &[Stored]) -> [(Field, Value); 9] {
         (Field::ChildrenDone, Value::from(done)),
         (Field::ChildrenMerged, Value::from(merged)),
         (Field::ChildrenGivenUp, Value::from(asked.len())),
+        (Field::ChildrenCancelled, Value::from(cancelled)),
         (Field::ChildrenProblem, problem),
         (Field::GivenUp, Value::from(ids)),
         (Field::PrUrl, link),

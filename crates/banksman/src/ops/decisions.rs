@@ -11,6 +11,7 @@ mod refused;
 mod undo;
 mod verdicts;
 mod words;
+mod work;
 
 use std::fmt;
 use std::path::Path;
@@ -19,7 +20,7 @@ use std::str::FromStr;
 use banksman_core::ids::{DecisionId, NotAnId, TaskId};
 use banksman_core::lifecycle::contract::{AnswerRole, ApprovalType, Field, Trigger};
 use banksman_core::lifecycle::expr::Fields;
-use banksman_core::lifecycle::{Activity, Lifecycle, RankedOffer, StateKind};
+use banksman_core::lifecycle::{Activity, Lifecycle, RankedOffer, StateKind, Transition};
 use banksman_core::machine::{
     self, Actor, Event, FieldError, Spent, StepResult, Task, TransitionRequest, running_timeouts,
 };
@@ -42,6 +43,7 @@ pub use refused::require_person;
 pub(super) use refused::{may_answer, may_move, settled};
 pub use undo::{UNDO_WINDOW, has_way_back, undo};
 pub use verdicts::ReviewerVerdict;
+pub use work::WorkRecord;
 
 /// Runs that are shown with a decision.
 const RUNS: i64 = 10;
@@ -203,6 +205,8 @@ pub struct DecisionDetail {
     pub detail: Detail,
     /// The record that opened it.
     pub opened: Option<HistoryEntry>,
+    /// What a person has to judge, in words.
+    pub work: Vec<WorkRecord>,
     /// Objections come first.
     pub verdicts: Vec<ReviewerVerdict>,
     /// The last runs, the oldest first.
@@ -264,16 +268,27 @@ fn item(
     Ok(InboxItem { escalated, consequence, decision, offers, parent, is_judged, stored })
 }
 
-/// Whether reviewers have judged what is asked: a panel or a merge led to the question, or a person
-/// has it asked again after a failure. Later, a task still has the verdicts about its plan.
-fn is_judged(store: &Store, decision: &Decision, stored: &Stored) -> Result<bool, OpsError> {
-    let opened = store.record(decision.task, decision.seq)?;
-    let from = opened.and_then(|entry| stored.lifecycle.find_state(&entry.record.from?));
-    let from = from.map(|from| stored.lifecycle.state(from));
-    Ok(from.is_none_or(|from| {
-        let does = from.activity();
-        matches!(does, Some(Activity::Panel | Activity::Merge)) || from.kind == StateKind::Failed
-    }))
+/// Whether reviewers have judged what is asked: the end of a panel or of a merge led to the
+/// question, or a person has it asked again after a failure. Later, a task still has the verdicts
+/// about its plan.
+pub(super) fn is_judged(
+    store: &Store,
+    decision: &Decision,
+    stored: &Stored,
+) -> Result<bool, OpsError> {
+    let Some(opened) = store.record(decision.task, decision.seq)? else { return Ok(true) };
+    let lifecycle = &stored.lifecycle;
+    let from = opened.record.from.as_deref().and_then(|from| lifecycle.find_state(from));
+    let Some(from) = from else { return Ok(true) };
+    let trigger = &opened.record.trigger;
+    let times_out = |row: &Transition| row.timeout.is_some() && row.trigger == *trigger;
+    let state = lifecycle.state(from);
+    let does = state
+        .does
+        .as_ref()
+        .filter(|does| does.ends_with(trigger) || lifecycle.exits(from).any(times_out));
+    let does = does.map(|does| does.activity);
+    Ok(matches!(does, Some(Activity::Panel | Activity::Merge)) || state.kind == StateKind::Failed)
 }
 
 /// Whether something went wrong: the task rests in a state for that, the question is not the
@@ -332,6 +347,7 @@ pub fn question(
     let spent = store.spent_with_children(&detail.stored.task)?;
     let item = item(store, decision, detail.stored.clone(), (actor, now))?;
     Ok(DecisionDetail {
+        work: work_of(&item),
         verdicts: verdicts_of(&item, &children),
         runs: store.past_runs(item.decision.task, RUNS)?,
         opened: store.record(item.decision.task, item.decision.seq)?,
@@ -349,6 +365,11 @@ fn offers(decision: &Decision, stored: &Stored, actor: &Actor, now: Instant) -> 
     let actor = if actor.is_human() { actor } else { &reader };
     let ranked = stored.lifecycle.ranked(stored.task.state, &decision.offers);
     ranked.into_iter().map(|ranked| offer(stored, actor, ranked, now)).collect()
+}
+
+/// What an open question asks a person to judge, in words.
+pub(super) fn work_of(item: &InboxItem) -> Vec<WorkRecord> {
+    if item.decision.settled.is_none() { work::work(&item.stored) } else { Vec::new() }
 }
 
 /// What reviewers have said about the work, objections first.

@@ -13,7 +13,7 @@ use banksman_core::schedule::{Budget, BudgetScope, Ineligible, Worker};
 use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
-use super::decisions::{self, ReviewerVerdict, on_record};
+use super::decisions::{self, ReviewerVerdict, is_judged, on_record};
 use super::panels::{PendingReview, ReviewerStatus, open_reviews};
 use super::principal::Operation;
 use super::rest::rest;
@@ -104,8 +104,11 @@ pub fn why(
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let state = lifecycle.state(task.state);
     let waits_for = waits_for(lifecycle, task, detail.timers.first().map(|timer| timer.due));
-    let mut waiting_for =
-        if waits_for == WaitsFor::Ended { Vec::new() } else { waiting(&detail, &waits_for) };
+    let mut waiting_for = if waits_for == WaitsFor::Ended {
+        Vec::new()
+    } else {
+        waiting(store, &detail, &waits_for)?
+    };
     let mut remedy = None;
     if waits_for == WaitsFor::Subtasks {
         let (children, what) = children_at_work(store, id)?;
@@ -398,7 +401,11 @@ fn question(decision: &Decision) -> WaitReason {
     WaitReason { until: decision.deadline, ..waiting }
 }
 
-fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
+fn waiting(
+    store: &Store,
+    detail: &Detail,
+    waits_for: &WaitsFor,
+) -> Result<Vec<WaitReason>, OpsError> {
     let (task, lifecycle) = (&detail.stored.task, &detail.stored.lifecycle);
     let mut list = Vec::new();
     if let Some(lease) = &task.lease {
@@ -425,7 +432,7 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
         list.push(WaitReason::new("person", what).who("human"));
     }
     list.extend(reasons(lifecycle, detail));
-    list.extend(dissent(detail));
+    list.extend(dissent(store, detail)?);
     for timer in &detail.timers {
         if let TimerKind::Timeout(row) = timer.kind
             && let Some(row) = lifecycle.transitions.get(row as usize)
@@ -434,7 +441,7 @@ fn waiting(detail: &Detail, waits_for: &WaitsFor) -> Vec<WaitReason> {
             list.push(WaitReason::new("timer", what).until(timer.due).who("system"));
         }
     }
-    list
+    Ok(list)
 }
 
 /// A person answers, or has answered, and the answer takes effect when its time has come.
@@ -503,14 +510,18 @@ fn reasons<'d>(
 }
 
 /// The reviewers that object to what a person is asked about, or have not answered.
-fn dissent(detail: &Detail) -> impl Iterator<Item = WaitReason> {
-    let is_asked = detail.decision.is_some() && detail.stored.state().kind == StateKind::Waiting;
-    let verdicts =
-        on_record(&detail.stored).into_iter().filter(move |verdict| is_asked && verdict.dissents);
-    verdicts.map(|ReviewerVerdict { who, verdict, words, .. }| {
+fn dissent(store: &Store, detail: &Detail) -> Result<Vec<WaitReason>, OpsError> {
+    let Detail { stored, decision, .. } = detail;
+    let Some(decision) = decision else { return Ok(Vec::new()) };
+    if stored.state().kind != StateKind::Waiting || !is_judged(store, decision, stored)? {
+        return Ok(Vec::new());
+    }
+    let objections = on_record(stored).into_iter().filter(|verdict| verdict.dissents);
+    let reason = |ReviewerVerdict { who, verdict, words, .. }: ReviewerVerdict| {
         let said = [who.as_str(), verdict.as_str()].join(" ");
         WaitReason::new("reason", line(&format!("{}: {words}", said.trim_end()), REASON_CHARS))
-    })
+    };
+    Ok(objections.map(reason).collect())
 }
 
 /// The states that people can move it to.

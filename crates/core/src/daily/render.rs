@@ -24,6 +24,8 @@ pub(super) const ANSWERED: &str = "### Answered";
 pub(super) const REFUSED: &str = "> **Not carried out**:";
 pub(super) const DONE: &str = "> **Answered**:";
 const ASKS: &str = "> **Asks**:";
+/// What a person has to judge.
+const WORK: &str = "> **Work**:";
 const NOTHING: &str = "_Nothing waits for you._";
 const NOT_YET: &str = "_Nothing yet._";
 const NONE: &str = "_None._";
@@ -108,7 +110,7 @@ pub(super) fn is_generated_head(line: &str) -> bool {
     let line = line.trim_end();
     line.is_empty()
         || line.starts_with("#### d") && line.contains(" [[t")
-        || [ASKS, REFUSED, DONE].iter().any(|ours| line.starts_with(ours))
+        || [ASKS, WORK, REFUSED, DONE].iter().any(|ours| line.starts_with(ours))
 }
 
 /// An entry: the head, which Banksman writes, and the body, in which people answer.
@@ -132,7 +134,7 @@ impl EntryText {
 }
 
 pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
-    let PendingDecision { id, task, summary, asks, question, answered, lapse, .. } = pending;
+    let PendingDecision { id, task, summary, asks, question, answered, lapse, work, .. } = pending;
     let answered = answered.as_ref().map(|answered| format!(" {}", escaped(answered)));
     let question = question.as_ref().map(|question| escaped_up_to(REASON, question) + " ");
     let lapse =
@@ -145,6 +147,7 @@ pub(super) fn head(pending: &PendingDecision, refused: Option<&str>) -> String {
         lapse.unwrap_or_default(),
         answered.unwrap_or_default()
     );
+    text.extend(work.iter().map(|part| format!("{WORK} {}\n", escaped_up_to(REASON, part))));
     if let Some(refused) = refused {
         text.push_str(&refusal(refused));
     }

@@ -15,6 +15,7 @@ fn pending(id: i64, summary: &str, about: PendingDetails) -> PendingDecision {
         task: TaskId(id),
         summary: summary.to_owned(),
         question: None,
+        work: Vec::new(),
         answered: None,
         asks: "Shall this plan be carried out?".to_owned(),
         age: Span(2 * 86_400_000),

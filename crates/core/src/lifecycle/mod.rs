@@ -219,6 +219,12 @@ impl StateActivity {
         self.outcomes.get(&outcome).or(self.otherwise.as_ref())
     }
 
+    /// Whether one of its outcomes leads on with this trigger.
+    pub fn ends_with(&self, trigger: &str) -> bool {
+        let mut routes = self.outcomes.values().chain(&self.otherwise);
+        routes.any(|route| route.trigger() == Some(trigger))
+    }
+
     /// Whether its `merge` only checks whether the work is in its base: it has a transition for
     /// work that is not.
     pub fn only_checks(&self) -> bool {

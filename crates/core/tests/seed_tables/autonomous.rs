@@ -140,7 +140,7 @@ const SEED: &[Quote] = &[
         ("merge_ready", "cancelled", "decline", &["human"], ""),
     ])),
     ("blocked -> [prior] | unblock_condition met | restore prior state", moves(&[
-        ("blocked", "[prior]", "unblock", &["human"], "clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset unserved, review_rounds, unreviewed, over_budget"),
+        ("blocked", "[prior]", "unblock", &["human"], "if children_cancelled; clear unblock_condition, blocked_on, children_asked, checkpoint, asked; reset unserved, review_rounds, unreviewed, over_budget"),
     ])),
     ("blocked -> failed | timeout (14 days) | diagnostic: \"blocked timeout\"", timed(&[
         ("blocked", "failed", "blocked_timeout", "14d", Entry, "set diagnostic=blocked timeout"),

@@ -8,9 +8,10 @@ const PHASES: [&str; 5] = ["active", "decomposing", "consensus", "consensus(unse
 /// Triggers of a task that has subtasks, and the answer for one of them.
 const OF_PARENTS: [&str; 2] = ["children_moved", "go_without"];
 /// Fields and counters of planning, and of a task that has subtasks.
-const OF_PLANNING: [&str; 8] = [
+const OF_PLANNING: [&str; 9] = [
     "split",
     "children_asked",
+    "children_cancelled",
     "checkpoint",
     "irreducible",
     "left_out",

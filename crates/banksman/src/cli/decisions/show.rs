@@ -20,7 +20,9 @@ use crate::cli::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_usage, local,
 };
 use crate::cli::{Context, Exit, Result};
-use crate::ops::decisions::{self, DecisionDetail, DecisionRef, Diff, Offer, ReviewerVerdict};
+use crate::ops::decisions::{
+    self, DecisionDetail, DecisionRef, Diff, Offer, ReviewerVerdict, WorkRecord,
+};
 use crate::store::answers::PendingAnswer;
 use crate::store::runs::PastRun;
 
@@ -97,6 +99,7 @@ pub(super) fn page(
     text.push_str(&verdicts(symbols, &question.verdicts));
     text.push_str(&facts(symbols, question, diff, now));
     text.push_str(&runs(question, now));
+    text.push_str(&work(&question.work));
     let body = question.detail.stored.task.body.trim();
     let own = without_section(body);
     if !own.trim().is_empty() {
@@ -108,6 +111,17 @@ pub(super) fn page(
     }
     text.push_str(&offers(symbols, &question.item.offers));
     text
+}
+
+/// The records that a person judges, each below its name.
+fn work(records: &[WorkRecord]) -> String {
+    let lines = |record: &WorkRecord| {
+        let lines = record.lines.iter();
+        let lines = lines.map(|line| sanitize_lines(&excerpt(line)).replace('\n', "\n    "));
+        let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+        format!("\n{}\n{lines}", sanitize(&record.name))
+    };
+    records.iter().map(lines).collect()
 }
 
 /// The verdicts of reviewers, each with its suggestions.

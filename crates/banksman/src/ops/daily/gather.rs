@@ -15,7 +15,7 @@ use banksman_core::time::{Instant, Span};
 
 use super::LocalDay;
 use crate::ops::OpsError;
-use crate::ops::decisions::{self, InboxItem, Offer, ReviewerVerdict};
+use crate::ops::decisions::{self, InboxItem, Offer, ReviewerVerdict, WorkRecord};
 use crate::store::{Store, Stored};
 
 const HOUR: i64 = 3_600_000;
@@ -104,6 +104,7 @@ fn pending(
         summary: item.title(),
         asks: decision.asks.clone(),
         question: decision.question.clone(),
+        work: decisions::work_of(item).iter().map(WorkRecord::line).collect(),
         answered: decision.answer.as_ref().map(|answer| {
             let (given, at) = (&answer.given, day.time_of(answer.due));
             format!("Answered by {}: {}, takes effect at {at}.", given.by, given.action)

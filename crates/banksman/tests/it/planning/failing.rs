@@ -58,16 +58,46 @@ fn a_cancelled_subtask_is_not_finished_either() {
     let id = desk.child("routes").to_string();
     desk.harness.ok(&["cancel", &id, "nobody wants it"]);
     desk.until(PARENT, "blocked");
-    desk.harness.ok(&["decisions", "answer", "t1", "resume"]);
-    desk.driver.turn();
-    desk.until(PARENT, "blocked");
     let condition = desk.field("unblock_condition");
     assert!(
         condition.as_str().is_some_and(|text| text.contains("cannot start again")),
         "{condition}"
     );
+    // To resume leads back to the same question, so that it is not offered.
+    let question = desk.harness.json(&["decisions", "show", "t1"]);
+    assert_eq!(question["offers"], serde_json::json!(["without", "cancel"]), "{question}");
+    let page = desk.harness.ok(&["decisions", "show", "t1"]);
+    assert!(page.contains("not possible now: Cancelled subtasks cannot start again"), "{page}");
+    let refused = desk.harness.run(&["decisions", "answer", "t1", "resume"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let refused = desk.harness.run(&["unblock", "t1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    // The verdicts were about the plan.
+    assert_eq!(question["verdicts"], serde_json::json!([]), "{question}");
     desk.harness.ok(&["decisions", "answer", "t1", "without"]);
     desk.merge("limiter");
     desk.merge("docs");
     desk.until(PARENT, "done");
+}
+
+/// A subtask that is cancelled with its work filed is not in the base, and no page calls it merged.
+#[test]
+fn a_parent_names_only_the_branches_that_are_merged() {
+    let desk = Desk::new(&[rate_limits()]);
+    desk.approve();
+    desk.driver.turn();
+    let limiter = desk.child("limiter");
+    desk.until(limiter, "merge_ready");
+    desk.harness.ok(&["cancel", &limiter.to_string(), "nobody wants it"]);
+    desk.until(PARENT, "blocked");
+    let question = desk.harness.json(&["decisions", "show", "t1"]);
+    assert_eq!(question["verdicts"], serde_json::json!([]), "{question}");
+    desk.harness.ok(&["decisions", "answer", "t1", "without"]);
+    desk.merge("docs");
+    desk.merge("routes");
+    desk.until(PARENT, "done");
+    let merged = desk.field("pr_url");
+    let merged: Vec<&str> = merged.as_str().expect("branches").split(' ').collect();
+    assert_eq!(merged.len(), 2, "{merged:?}");
+    assert!(!merged.iter().any(|branch| branch.contains("limiter")), "{merged:?}");
 }

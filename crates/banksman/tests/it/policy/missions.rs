@@ -69,6 +69,17 @@ fn a_mission_is_planned_delivered_revised_and_merged_by_agents() {
     assert_eq!(field(&harness, "costSummary")["runCount"], 2);
     assert_eq!(field(&harness, "assigneeIds").as_array().map(Vec::len), Some(1));
 
+    let card = harness.ok(&["decisions", "show", "t1"]);
+    for told in ["deliverable\n", "It is painted.", "[x] it is dry", "workPlan\n", "- change"] {
+        assert!(card.contains(told), "{told}: {card}");
+    }
+    let folder = harness.path("notes").display().to_string();
+    std::fs::create_dir(harness.path("notes")).expect("a folder");
+    harness.set(&[("daily.folder", &format!("{folder:?}"))]);
+    let note = harness.json(&["daily"]);
+    let note = fs::read_to_string(note["path"].as_str().expect("a path")).expect("a note");
+    assert!(note.contains("deliverable: ") && note.contains("It is painted"), "{note}");
+
     harness.ok(&["decisions", "changes", "t1", "make it blue"]);
     harness.until("the second delivery is there", |store| {
         store.decision(DecisionId(2)).expect("readable").is_some()

@@ -191,6 +191,7 @@ contract! {
         ChildrenWaiting = "children_waiting" formerly "parts_waiting", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that wait for their merge.";
         ChildrenDone = "children_done" formerly "parts_done", (NUMBER, CHILDREN), &[Task], &[], "Subtasks that are done, with a change or without.";
         ChildrenMerged = "children_merged", (NUMBER, CHILDREN), &[Task], &[], "Subtasks whose work is on the base branch.";
+        ChildrenCancelled = "children_cancelled", (NUMBER, CHILDREN), &[Task], &[], "Of those that were given up, the cancelled ones, which cannot start again.";
         ChildrenProblem = "children_problem" formerly "parts_problem", (TEXT, CHILDREN), &[Task], &[], "What happened to the subtasks that were given up.";
         Subtask = "subtask", (TEXT, &[Creator]), &[Subtask], &[Subtask], "Its name in the plan.";
         Spike = "spike", (FLAG, &[Creator]), &[Subtask], &[Subtask], "Whether it answers a question instead of changing code.";
