@@ -42,6 +42,9 @@ const OVER_BEFORE: &str = "the panel was over before it answered";
 /// What is said with the verdict of a worker on its own work.
 const OWN_WORK: &str = "judged its own work, because no other worker could";
 
+/// When a panel is looked at that has just begun.
+const INVITED: Span = Span(1_000);
+
 #[derive(Clone, Copy)]
 pub(super) struct PanelHandler<'a> {
     store: &'a Store,
@@ -155,7 +158,8 @@ impl<'a> PanelHandler<'a> {
             return Ok(EffectResult::Done);
         }
         self.invite(parent, &invited, panels, now)?;
-        Ok(EffectResult::Later(now.plus(LOOK_AGAIN)))
+        // From then on the panel itself says when it is over, which may be soon.
+        Ok(EffectResult::Later(now.plus(INVITED)))
     }
 
     /// Reports that nobody judges the work. People are told once about each run, with the reason.

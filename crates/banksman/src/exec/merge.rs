@@ -88,8 +88,8 @@ fn branch_ref(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// The commit of the base, and the commit to merge: the branch's, if none is given. Or what is gone:
-/// waiting brings no branch back.
+/// The commit of the base, and the commit to merge: the branch's, if none is given. Or what is
+/// gone: waiting brings no branch back.
 fn tips(
     git: &mut Git<'_>,
     workspace: &Workspace,

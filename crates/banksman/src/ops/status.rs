@@ -77,8 +77,8 @@ pub struct ActiveRun {
     pub started_at: Instant,
 }
 
-/// A task that rests and goes on by itself: its last run has failed and is retried, or something was
-/// missing and is asked for again. It is neither running nor failed.
+/// A task that rests and goes on by itself: its last run has failed and is retried, or something
+/// was missing and is asked for again. It is neither running nor failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRetry {
     pub task: TaskId,

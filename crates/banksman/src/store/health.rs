@@ -95,8 +95,8 @@ impl Store {
 
     /// Makes again what the store lacks for its tasks: timers, decisions, places in the queue and
     /// starts of activities, as the lifecycle and the task say. Every task that lacked something
-    /// gets a record of it, and no task gets another state. A task with another fault is left alone,
-    /// because what follows from it may be just as wrong. Returns what was made.
+    /// gets a record of it, and no task gets another state. A task with another fault is left
+    /// alone, because what follows from it may be just as wrong. Returns what was made.
     pub fn repair(&self, actor: &Actor, now: Instant) -> Result<Vec<HealthFinding>> {
         let own = Self { damaged: Arc::default(), ..self.clone() };
         let lacking = own.check_tasks(|tx, stored, _| {

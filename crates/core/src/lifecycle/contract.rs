@@ -537,8 +537,8 @@ impl Lifecycle {
         self.fired_in(&row.trigger).any(fits)
     }
 
-    /// The trigger by which the engine asks a person when a task in this state cannot go on, such as
-    /// when it has used up its budget, and the field that takes the text.
+    /// The trigger by which the engine asks a person when a task in this state cannot go on, such
+    /// as when it has used up its budget, and the field that takes the text.
     pub fn budget_question(&self, from: StateId) -> Option<(&str, &str)> {
         let asks = |need| matches!(need, Some(EngineNeed::Question | EngineNeed::FirstQuestion));
         let is_asked = |row: &&Transition| {

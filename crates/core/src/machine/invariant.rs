@@ -177,9 +177,9 @@ fn is_asked(lifecycle: &Lifecycle, task: &Task) -> bool {
     asks_people(lifecycle.state(task.state)) && task.is_active(lifecycle)
 }
 
-/// Whether the task rests in its state, and goes on by itself when a time has come: nobody is asked,
-/// and it waits for a time of its own, or its next timeout leads it back to work. People may end the
-/// rest, but need not.
+/// Whether the task rests in its state, and goes on by itself when a time has come: nobody is
+/// asked, and it waits for a time of its own, or its next timeout leads it back to work. People may
+/// end the rest, but need not.
 pub fn rests(lifecycle: &Lifecycle, task: &Task) -> bool {
     use StateKind::{
         Blocked, Cancelled, Done, Failed, Parked, Queued, Reviewing, Waiting, Working,

@@ -267,6 +267,10 @@ impl Listener for AgentListener<'_> {
         Some(self.stall_detector.due_at())
     }
 
+    fn has_worked(&mut self) -> bool {
+        std::mem::take(&mut self.stall_detector.was_busy)
+    }
+
     fn was_stopped(&mut self, time: Duration) {
         self.stall_detector.was_stopped(time);
     }
@@ -296,13 +300,16 @@ struct StallDetector {
     had_output: bool,
     since: Moment,
     sampled: Option<(Moment, CpuUse)>,
+    /// Whether CPU use was seen since somebody asked: progress of a run, as output is.
+    was_busy: bool,
     next: Moment,
 }
 
 impl StallDetector {
     fn new(limit: Duration, now: Moment) -> Self {
         let period = (limit / SAMPLES_PER_IDLE_SPAN).min(LONGEST_SAMPLE);
-        Self { limit, period, had_output: false, since: now, sampled: None, next: now + period }
+        let next = now + period;
+        Self { limit, period, had_output: false, since: now, sampled: None, was_busy: false, next }
     }
 
     fn due_at(&self) -> Moment {
@@ -327,7 +334,7 @@ impl StallDetector {
         let (at, before) = self.sampled.replace((now, cpu_use)).unwrap_or((now, cpu_use));
         self.next = now + self.period;
         if is_busy(now - at, before, cpu_use) {
-            self.since = now;
+            (self.since, self.was_busy) = (now, true);
         }
         now >= self.since + self.limit
     }

@@ -46,6 +46,10 @@ pub(super) trait Listener {
     fn due_at(&self) -> Option<Moment> {
         None
     }
+    /// Whether the child was seen at work without output since the last call.
+    fn has_worked(&mut self) -> bool {
+        false
+    }
     fn update_status(&self, _status: &mut KeeperStatus) {}
     /// The keeper did not run for this time, so that it does not count for any limit.
     fn was_stopped(&mut self, _time: Duration) {}
@@ -134,6 +138,7 @@ impl Keeper {
                 self.progressed = true;
                 self.status_file.status.last_output_at = Some(clock::now());
             }
+            self.progressed |= listener.has_worked();
             listener.update_status(&mut self.status_file.status);
             child_exit.phase = self.advance(&mut child_exit, &mut child, listener, (now, deadline));
             let until = match child_exit.phase {

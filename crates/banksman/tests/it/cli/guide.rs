@@ -52,6 +52,7 @@ fn help_explains_commands_and_topics() {
       ✓ +  done       completed
       ✗ x  failed     ended without success
       – -  cancelled  abandoned by a person
+      ↻ ~  a task of any kind that goes on by itself, such as a retry; `why` says when
 
     A state such as `blocked(quota_wait)` belongs to the group `blocked`. `list --state` takes a
     state, a group or a kind. The second symbol is used on terminals without UTF-8.

@@ -65,16 +65,16 @@ fn a_lifecycle_is_shown_as_tables() {
     open  dropped  drop     human
 
     FIELD          HOLDS
-    allowed_paths  a list
-    denied_paths   a list
+    allowed_paths  a list of texts, none of them blank
+    denied_paths   a list of texts, none of them blank
     merged_as      any value
     model          text
     overridden     any value
     reason         text
     role           text
     target_area    text
-    touches        a list
-    verify         a list
+    touches        a list of texts, none of them blank
+    verify         a list of texts, none of them blank
     -- stderr
     next: banksman lifecycle graph small · banksman add 'TITLE' --lifecycle small
     ");

@@ -73,6 +73,22 @@ fn a_renewal_says_whether_there_was_progress() {
     assert_eq!(progressed, 1, "the report, and nothing else after the word: {said:?}");
 }
 
+/// A long build prints nothing, and its run is not stale.
+#[test]
+fn work_without_output_is_progress() {
+    let world = World::new();
+    let renewals = world.path("renewals");
+    let script = format!(
+        "until [ \"$(grep -cxF '{PROGRESSED}' {})\" -ge 2 ]; do i=0; \
+         while [ $i -lt 9999 ]; do i=$((i + 1)); done; done 2>/dev/null; {SUCCESS}",
+        renewals.display()
+    );
+    let mut plan = plan("r1.1", &script);
+    plan.limits.idle_ms = 2_000;
+    with_time(&mut plan, &format!("echo \"[$*]\" >> {}; {IN_A_MINUTE}", renewals.display()));
+    assert_eq!(world.run(&plan).ended, EndCause::Completed);
+}
+
 #[test]
 fn a_lost_lease_kills_at_once() {
     let world = World::new();

@@ -74,7 +74,7 @@ fn a_mission_is_planned_delivered_revised_and_merged_by_agents() {
         assert!(card.contains(told), "{told}: {card}");
     }
     let folder = harness.path("notes").display().to_string();
-    std::fs::create_dir(harness.path("notes")).expect("a folder");
+    fs::create_dir(harness.path("notes")).expect("a folder");
     harness.set(&[("daily.folder", &format!("{folder:?}"))]);
     let note = harness.json(&["daily"]);
     let note = fs::read_to_string(note["path"].as_str().expect("a path")).expect("a note");

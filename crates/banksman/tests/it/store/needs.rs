@@ -144,7 +144,7 @@ fn a_cancelled_task_stays_cancelled_when_its_need_is_done(world: &World) {
     let waiting = added(&store, load_after("waiting", &[a])).stored.task.id;
     apply(&store, waiting, ask("human:kim", "cancelled", &[("reason", "rain")]), NOON);
     done(&store, a);
-    assert_eq!(super::acts::state(&store, waiting), "cancelled");
+    assert_eq!(state(&store, waiting), "cancelled");
     assert!(claim(&store, "worker:w1", NOON).is_none());
 }
 

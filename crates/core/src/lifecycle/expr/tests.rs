@@ -28,7 +28,9 @@ impl NameScope for World {
             ["list" | "records" | "times"] => (field(), Type::List),
             ["plan", "bullets"] => (field(), Type::List),
             ["plan"] => (field(), Type::Record(plan)),
-            ["any_number" | "any_text" | "any_list" | "any_missing"] => (field(), Type::Any),
+            ["any_number" | "any_text" | "any_list" | "any_blanks" | "any_missing"] => {
+                (field(), Type::Any)
+            }
             ["complexity"] => (field(), Type::OneOf(vec!["standard".into(), "escalated".into()])),
             ["rounds"] => (ResolvedName::Counter(CounterId(0)), Type::Number),
             ["max_rounds"] => (ResolvedName::Constant(json!(3)), Type::Number),
@@ -84,6 +86,7 @@ fn field_value(path: &str) -> Value {
         "any_number" => json!(4),
         "any_text" => json!("four"),
         "any_list" => json!([1]),
+        "any_blanks" => json!([null, " ", {}, "a"]),
         "complexity" => json!("escalated"),
         _ => Value::Null,
     }
