@@ -79,9 +79,9 @@ impl<'de> Deserialize<'de> for OneOrMany {
 
 /// A word of a closed set, or the text that stands in its place, which whoever uses it reports.
 #[derive(Debug)]
-pub(crate) struct Word<T>(pub(crate) Result<T, Name>);
+pub(crate) struct WordOr<T>(pub(crate) Result<T, Name>);
 
-impl<'de, T: FromStr> Deserialize<'de> for Word<T> {
+impl<'de, T: FromStr> Deserialize<'de> for WordOr<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Name::deserialize(deserializer)?;
         Ok(Self(text.value.parse().map_err(|_| text)))

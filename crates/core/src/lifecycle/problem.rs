@@ -131,8 +131,8 @@ pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     }
 }
 
-/// The edit distance of the words' beginnings, in which two swapped letters count once. Only the
-/// beginnings, so that hostile input stays cheap.
+/// The edit distance of the words' beginnings, so that hostile input stays cheap. Two swapped
+/// letters count once.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();

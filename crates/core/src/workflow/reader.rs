@@ -8,7 +8,7 @@ use crate::lifecycle::problem::{Problem, suggestion};
 use crate::limits;
 use crate::text::clip;
 use crate::time::Span;
-use crate::yaml::{self, Name, OneOrMany, Spanned, Word, problem_at};
+use crate::yaml::{self, Name, OneOrMany, Spanned, WordOr, problem_at};
 
 /// The problems of one file, each once.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// The word, or none if it is none of these, which is reported.
-    pub(super) fn known<T: Copy>(&mut self, word: &Word<T>, known: &[&str]) -> Option<T> {
+    pub(super) fn known<T: Copy>(&mut self, word: &WordOr<T>, known: &[&str]) -> Option<T> {
         match &word.0 {
             Ok(word) => Some(*word),
             Err(text) => {

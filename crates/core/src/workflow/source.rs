@@ -12,7 +12,7 @@ use crate::lifecycle::expr::Value;
 use crate::lifecycle::problem::Problem;
 use crate::limits;
 use crate::yaml::{
-    self, Entries, HasId, Name, OneOrMany, Spanned, TextOr, Word, nameless, with_id, with_ids,
+    self, Entries, HasId, Name, OneOrMany, Spanned, TextOr, WordOr, nameless, with_id, with_ids,
 };
 
 /// The document that shows every key.
@@ -85,7 +85,7 @@ pub(super) enum ParamSource {
 #[serde(deny_unknown_fields)]
 pub(super) struct FullParam {
     #[serde(rename = "type")]
-    pub(super) kind: Option<Word<ParamType>>,
+    pub(super) kind: Option<WordOr<ParamType>>,
     pub(super) default: Option<Spanned<Value>>,
     #[serde(default)]
     pub(super) choices: Vec<Spanned<Value>>,
@@ -131,7 +131,7 @@ pub(super) struct StepSource {
 pub(super) struct AgentSource {
     #[serde(rename = "type")]
     pub(super) role: Option<Name>,
-    pub(super) launch: Option<Word<LaunchMode>>,
+    pub(super) launch: Option<WordOr<LaunchMode>>,
     pub(super) worktree: Option<Name>,
     #[serde(default)]
     pub(super) context: Vec<Name>,
@@ -151,7 +151,7 @@ pub(super) struct CriterionSource {
 #[serde(deny_unknown_fields)]
 pub(super) struct SignalSource {
     #[serde(rename = "type")]
-    pub(super) kind: Option<Word<SignalType>>,
+    pub(super) kind: Option<WordOr<SignalType>>,
     pub(super) value: Option<Name>,
 }
 
@@ -180,7 +180,7 @@ pub(super) struct GateSource {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReviewerSource {
-    pub(super) level: Option<Word<EscalationLevel>>,
+    pub(super) level: Option<WordOr<EscalationLevel>>,
     pub(super) agent_type: Option<Spanned<OneOrMany>>,
     pub(super) veto_window: Option<Name>,
     pub(super) timeout: Option<Name>,
