@@ -67,6 +67,30 @@ closed! {
 }
 
 impl FailureClass {
+    /// Why a person is asked at once, without a retry.
+    pub fn why_not_retried(self) -> String {
+        let words = match self {
+            Self::Permission => "the agent was denied a tool that it needs",
+            Self::Noop => "the agent says that there is nothing to do",
+            Self::Auth => "the provider refuses the login of the agent",
+            Self::Budget => "a limit of the run is reached",
+            Self::NeedsPerson => "the agent needs a person",
+            Self::Unusable => "only a person can change this",
+            Self::Policy
+            | Self::Setup
+            | Self::Env
+            | Self::Quota
+            | Self::Test
+            | Self::Flaky
+            | Self::ModelLoop
+            | Self::Model
+            | Self::Stall
+            | Self::Infra
+            | Self::Session => return format!("the settings allow no retry for {self}"),
+        };
+        words.to_owned()
+    }
+
     /// Whether the failure says something about the task. Other failures use up no retries of the
     /// task and do not trip its circuit breaker.
     pub fn is_task_failure(self) -> bool {

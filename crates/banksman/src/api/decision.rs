@@ -68,14 +68,16 @@ documents! {
         trigger: &'a str = &consequence.trigger,
     }
 
-    /// A decision with everything needed to answer it, and the command that shows the changes.
-    Question<'a>(question: &'a DecisionDetail, command: Option<&'a str>) {
+    /// A decision with everything needed to answer it, the command that shows the changes, and what
+    /// to do before the answer.
+    Question<'a>(question: &'a DecisionDetail, command: Option<&'a str>, remedy: Option<String>) {
         #[serde(flatten)]
         decision: Decision<'a> = Decision::new(&question.item),
         actions: Vec<Offer<'a>> = question.item.offers.iter().map(Offer::new).collect(),
         body: &'a str = &question.detail.stored.task.body,
         diff: Option<&'a str> = command,
         fields: Fields = texts(question),
+        first: Option<String> = remedy,
         opened_by: Option<String> =
             question.opened.as_ref().map(|entry| entry.record.actor.to_string()),
         runs: Vec<Run> =

@@ -1,8 +1,9 @@
 //! Phrases hints, suggestions and notices as what to type next.
 
-use banksman_core::ids::DecisionId;
+use banksman_core::ids::{DecisionId, RunId, TaskId};
 use banksman_core::lifecycle::contract::Trigger;
 
+use super::symbols::with_local_times;
 use crate::ops::error_report::{Hint, LintedFiles, ReportInstead};
 use crate::ops::runs::WindowHost;
 use crate::ops::suggestion::{Suggestion, quoted};
@@ -37,11 +38,7 @@ pub(super) fn phrase(hint: &Hint) -> String {
         Hint::Why(task) => return format!("`banksman why {task}` explains what it waits for"),
         Hint::ListRuns(task) => return format!("`banksman show {task}` lists its runs"),
         Hint::LogThere(run) => return format!("run `banksman log {run}` there"),
-        Hint::WaitForRun(run) => {
-            return format!(
-                "`banksman log {run} -f` waits for it; `banksman pulse` starts claimed runs"
-            );
-        }
+        Hint::WaitForRun(run) => return wait_for_run(*run),
         Hint::ShowEnd(task) => {
             return format!(
                 "`banksman show {task}` shows how it ended, `banksman config get home` where logs are kept"
@@ -66,10 +63,7 @@ pub(super) fn phrase(hint: &Hint) -> String {
         Hint::AnswerWithNote(id, action) => {
             return format!("banksman decisions answer {id} {action} --note TEXT");
         }
-        Hint::SteerWithWords(task, Trigger::Retry) => {
-            return format!("banksman retry {task} --confirm TEXT");
-        }
-        Hint::SteerWithWords(task, trigger) => return format!("banksman {trigger} {task} TEXT"),
+        Hint::SteerWithWords(task, trigger) => return steer_with_words(*task, *trigger),
         Hint::DropNote => "remove the note, or set a field with `--set FIELD=VALUE`",
         Hint::ListLifecycles => "`banksman lifecycle list` lists the lifecycles",
         Hint::ListSettingsFiles => "`banksman config path` lists the settings files",
@@ -103,6 +97,15 @@ fn lint(files: LintedFiles) -> &'static str {
         LintedFiles::Workflows => "fix what `banksman workflow lint FILE` reports",
         LintedFiles::Prompts => "fix what `banksman prompts lint` reports",
     }
+}
+
+fn wait_for_run(run: RunId) -> String {
+    format!("`banksman log {run} -f` waits for it; `banksman pulse` starts claimed runs")
+}
+
+fn steer_with_words(task: TaskId, trigger: Trigger) -> String {
+    let option = if trigger == Trigger::Retry { " --confirm" } else { "" };
+    format!("banksman {trigger} {task}{option} TEXT")
 }
 
 fn undo_first(id: DecisionId) -> String {
@@ -170,6 +173,9 @@ pub(super) fn command(suggestion: &Suggestion) -> String {
         }
         Suggestion::RaiseConcurrency { batch } => format!("batch set {batch} --concurrency N"),
         Suggestion::ResumeAccount(account) => format!("accounts resume {account}"),
+        Suggestion::Cancel(task) => format!("cancel {task} REASON"),
+        Suggestion::ShowPolicy => "policy show".to_owned(),
+        Suggestion::ListSettings => "config path".to_owned(),
     };
     format!("banksman {words}")
 }
@@ -193,5 +199,5 @@ pub(super) fn notice(notice: &Notice) -> String {
         (_, _, _) => None,
     };
     let to_type = suggestion.map(|suggestion| format!(" ({})", command(&suggestion)));
-    format!("{}{}", notice.text, to_type.unwrap_or_default())
+    with_local_times(&notice.text) + &to_type.unwrap_or_default()
 }

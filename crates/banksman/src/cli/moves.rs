@@ -5,10 +5,12 @@ use banksman_core::machine::Record;
 use clap::Args;
 
 use super::arguments::{ActorArgs, FieldArgs};
-use super::symbols::Symbols;
+use super::output::sanitize;
+use super::symbols::{Symbols, local};
 use super::{Context, Exit, Result};
 use crate::api::task::TransitionResponse;
 use crate::ops::Session;
+use crate::ops::remedy::refused_account;
 use crate::ops::tasks::{self, MoveRequest};
 use crate::store::Applied;
 
@@ -65,6 +67,19 @@ pub(super) fn print(
     moved: Applied,
 ) -> Result<Exit> {
     show(context, session, moved, &[&format!("show {id}"), &format!("why {id}")])
+}
+
+/// Says that the next run waits for an account whose login was refused.
+pub(super) fn say_pause(context: &Context, session: &Session, id: TaskId) -> Result<()> {
+    if let Some((account, until)) = refused_account(session, id, context.now)? {
+        context.out.say(&format!(
+            "its account {} is paused until {}; after a login, `banksman accounts resume {}` ends that",
+            sanitize(&account),
+            local(until),
+            sanitize(&account)
+        ));
+    }
+    Ok(())
 }
 
 /// Prints the result of a move, and what to type next.

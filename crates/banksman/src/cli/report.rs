@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::failure::plain;
 use super::hints::phrase;
 use super::output::{json_line, sanitize, sanitize_lines};
+use super::symbols::with_local_times;
 use super::{Exit, Failure, Output, Result};
 use crate::api::Checked;
 use crate::api::error::{ErrorDocument, FailedAnswer, FieldMessage};
@@ -79,14 +80,18 @@ fn as_text(failure: &Failure, problem: &ErrorReport) -> String {
     if let Failure::Usage(error) = failure {
         // It quotes the arguments as they are, so its colours cannot be told from theirs.
         let text = sanitize_lines(&plain(&error.render().to_string()));
-        let text = text.strip_prefix("error:").unwrap_or(&text);
-        return format!("{red}error:{red:#}{text}");
+        // Without a command it is only the help.
+        return match text.strip_prefix("error:") {
+            Some(text) => format!("{red}error:{red:#}{text}"),
+            None => text,
+        };
     }
     let code = problem.code.as_str();
     let mut lines = Vec::new();
     if problem.errors.is_empty() {
         // A lifecycle's problems come as a text of several lines with its own `error:`.
-        let text = sanitize_lines(problem.message.trim_end().trim_start_matches("error: "));
+        let text = problem.message.trim_end().trim_start_matches("error: ");
+        let text = sanitize_lines(&with_local_times(text));
         let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
         lines.push(format!("{red}error:{red:#} {first} ({code})"));
         lines.extend((!rest.is_empty()).then(|| rest.to_owned()));

@@ -96,5 +96,8 @@ pub(super) fn cancel(context: &Context, args: &CancelArgs) -> Result<Exit> {
 fn steer(context: &Context, id: TaskId, trigger: Trigger, words: Option<&str>) -> Result<Exit> {
     let session = context.session()?;
     let moved = tasks::steer(&session, id, trigger, words, context.now)?;
+    if trigger == Trigger::Unblock {
+        moves::say_pause(context, &session, id)?;
+    }
     moves::print(context, &session, id, moved)
 }

@@ -113,6 +113,29 @@ pub(crate) fn local(instant: Instant) -> String {
     formatted(instant, "%Y-%m-%d %H:%M:%S")
 }
 
+/// A text for people, with the times that it names in the reader's time zone.
+pub(crate) fn with_local_times(text: &str) -> String {
+    let is_of_time = |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | 'T' | 'Z');
+    let mut told = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|c: char| !is_of_time(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        let time = word.trim_end_matches(['.', ':', '-']);
+        let is_time = time.len() >= SHORTEST_TIME && time.ends_with('Z');
+        let parsed = time.parse::<Instant>().ok().filter(|_| is_time);
+        told.push_str(before);
+        told.push_str(&parsed.map_or_else(|| time.to_owned(), local));
+        told.push_str(&word[time.len()..]);
+        rest = after;
+    }
+    told + rest
+}
+
+/// The length of `2026-03-01T10:00:00Z`.
+const SHORTEST_TIME: usize = 20;
+
 /// The time of day in the reader's time zone.
 pub(crate) fn local_time(instant: Instant) -> String {
     formatted(instant, "%H:%M:%S")
@@ -202,6 +225,16 @@ pub(crate) fn first_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_in_texts_for_people_are_local() {
+        let at: Instant = "2026-03-01T10:00:00.250Z".parse().expect("a time");
+        let told = with_local_times("paused until 2026-03-01T10:00:00.250Z: 3 of 4, v1.2-rc: Z");
+        assert_eq!(told, format!("paused until {}: 3 of 4, v1.2-rc: Z", local(at)));
+        for text in ["", "t12 is blocked", "10:00", "ä 2026-13-01T10:00:00Z.", "1-2-3TZ"] {
+            assert_eq!(with_local_times(text), text);
+        }
+    }
 
     #[test]
     fn amounts_are_short() {

@@ -4,7 +4,7 @@ use banksman_core::ids::TaskId;
 use clap::Args;
 
 use super::output::{Cell, cells, sanitize, table};
-use super::symbols::local;
+use super::symbols::{local, with_local_times};
 use super::{Context, Exit, Result, hints};
 use crate::api::task::Why;
 use crate::ops::why;
@@ -39,12 +39,13 @@ fn text(why: &why::Explanation) -> String {
         let row = |waiting: &why::WaitReason| {
             let until = waiting.until.map(local).unwrap_or_default();
             let who = waiting.who.as_deref().unwrap_or_default();
-            cells([&waiting.kind, &until, &who, &Cell::lines(&waiting.detail)])
+            cells([&waiting.kind, &until, &who, &Cell::lines(&with_local_times(&waiting.detail))])
         };
         text.push_str(&table(
             ["WAITS FOR", "UNTIL", "WHO", "WHAT"],
             why.waiting_for.iter().map(row),
         ));
     }
-    text + &format!("then: {}\n", sanitize(&hints::next_step(&why.next)))
+    let next = with_local_times(&hints::next_step(&why.next));
+    text + &format!("then: {}\n", sanitize(&next))
 }

@@ -28,6 +28,8 @@ use banksman_core::time::{Instant, Span};
 
 use super::error_report::CHECK_PATH;
 use super::principal::Operation;
+use super::remedy::remedy;
+use super::why::NextStep;
 use super::{OpsError, Session};
 use crate::config::Environment;
 use crate::exec::git::Git;
@@ -207,6 +209,8 @@ pub struct DecisionDetail {
     pub opened: Option<HistoryEntry>,
     /// What a person has to judge, in words.
     pub work: Vec<WorkRecord>,
+    /// What to do before the answer.
+    pub remedy: Option<NextStep>,
     /// Objections come first.
     pub verdicts: Vec<ReviewerVerdict>,
     /// The last runs, the oldest first.
@@ -348,6 +352,7 @@ pub fn question(
     let item = item(store, decision, detail.stored.clone(), (actor, now))?;
     Ok(DecisionDetail {
         work: work_of(&item),
+        remedy: if is_open(&item.decision) { remedy(store, &item.stored)? } else { None },
         verdicts: verdicts_of(&item, &children),
         runs: store.past_runs(item.decision.task, RUNS)?,
         opened: store.record(item.decision.task, item.decision.seq)?,
@@ -369,7 +374,11 @@ fn offers(decision: &Decision, stored: &Stored, actor: &Actor, now: Instant) -> 
 
 /// What an open question asks a person to judge, in words.
 pub(super) fn work_of(item: &InboxItem) -> Vec<WorkRecord> {
-    if item.decision.settled.is_none() { work::work(&item.stored) } else { Vec::new() }
+    if is_open(&item.decision) { work::work(&item.stored) } else { Vec::new() }
+}
+
+fn is_open(decision: &Decision) -> bool {
+    decision.settled.is_none()
 }
 
 /// What reviewers have said about the work, objections first.

@@ -14,6 +14,7 @@ pub mod policy;
 pub mod principal;
 pub mod projects;
 pub mod prompts;
+pub mod remedy;
 pub mod reports;
 pub mod rest;
 pub mod runs;

@@ -58,4 +58,9 @@ pub enum Suggestion {
         batch: String,
     },
     ResumeAccount(String),
+    /// Cancel it with a reason.
+    Cancel(TaskId),
+    ShowPolicy,
+    /// Find the files with the settings.
+    ListSettings,
 }

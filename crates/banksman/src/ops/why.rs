@@ -16,6 +16,7 @@ use banksman_core::time::{Instant, Span};
 use super::decisions::{self, ReviewerVerdict, is_judged, on_record};
 use super::panels::{PendingReview, ReviewerStatus, open_reviews};
 use super::principal::Operation;
+use super::remedy::remedy;
 use super::rest::rest;
 use super::suggestion::Suggestion;
 use super::{OpsError, Session};
@@ -142,7 +143,7 @@ pub fn why(
         WaitsFor::Queue => {
             remedy.unwrap_or_else(|| alone("the next turn of a running `up` starts it"))
         }
-        WaitsFor::Person => by_person(lifecycle, &detail, now),
+        WaitsFor::Person => by_person(store, &detail, now)?,
         WaitsFor::Subtasks => remedy.unwrap_or_else(|| alone("its subtasks move it on")),
         WaitsFor::Parent(parent) => alone(&format!("{parent} comes to its end, or sends it back")),
         WaitsFor::Timer(_) => remedy.unwrap_or_else(|| alone("it waits until that time")),
@@ -305,6 +306,7 @@ fn obstacles(
         let (waiting, what) = nobody_works();
         return Ok((vec![waiting], Some(what)));
     }
+    let is_bare = live.iter().all(|node| node.workers.is_empty());
     let mut list: Vec<Ineligible> = Vec::new();
     for node in live {
         let request = Dispatch {
@@ -334,6 +336,11 @@ fn obstacles(
     };
     let mut reasons: Vec<WaitReason> = list.iter().map(waiting).collect();
     let mut remedy = list.first().map(|reason| NextStep::new(reason.remedy(), remedy_of(reason)));
+    if is_bare && matches!(list.as_slice(), [Ineligible::NoWorker { .. }]) {
+        reasons = vec![WaitReason::new("no_worker", "no agent is set up").who("a worker")];
+        let what = "install an agent, or add `[workers.NAME]` to the settings";
+        remedy = Some(NextStep::new(what, [Suggestion::ListSettings]));
+    }
     if let Some(asked) = what_is_asked(store, id, list.first(), now)? {
         remedy = Some(NextStep::new("a person answers", look_and_answer(&asked)));
         reasons.push(question(&asked));
@@ -444,15 +451,23 @@ fn waiting(
     Ok(list)
 }
 
-/// A person answers, or has answered, and the answer takes effect when its time has come.
-fn by_person(lifecycle: &Lifecycle, detail: &Detail, now: Instant) -> NextStep {
-    match detail.decision.as_ref().filter(|decision| decision.answer.is_some()) {
-        Some(answered) => {
-            let what = "the answer takes effect at its time, or is taken back before";
-            NextStep::new(what, [Suggestion::UndoAnswer(answered.id)])
-        }
-        None => NextStep::new("a person answers", answer(lifecycle, detail, now)),
+/// A person answers, or has answered, and the answer takes effect when its time has come. What the
+/// last run failed for is changed first.
+fn by_person(store: &Store, detail: &Detail, now: Instant) -> Result<NextStep, OpsError> {
+    let answered = detail.decision.as_ref().filter(|decision| decision.answer.is_some());
+    if let Some(answered) = answered {
+        let what = "the answer takes effect at its time, or is taken back before";
+        return Ok(NextStep::new(what, [Suggestion::UndoAnswer(answered.id)]));
     }
+    let answers = answer(&detail.stored.lifecycle, detail, now);
+    let first = if detail.decision.is_some() { remedy(store, &detail.stored)? } else { None };
+    Ok(match first {
+        Some(NextStep { what, suggestions }) => {
+            let what = format!("{what}, and a person answers");
+            NextStep::new(what, suggestions.into_iter().chain(answers))
+        }
+        None => NextStep::new("a person answers", answers),
+    })
 }
 
 /// What a person would do: if there is a question, first read everything that is needed to answer

@@ -139,7 +139,8 @@ impl Store {
     }
 
     /// Takes the notices that a channel has to deliver, the oldest first. Other callers leave them
-    /// alone until the caller has reported, or was given enough time to.
+    /// alone until the caller has reported, or was given enough time to. Those whose cause is over
+    /// meanwhile are not delivered.
     pub fn take_notices(&self, channel: Channel, now: Instant) -> Result<Vec<Notice>> {
         let due = params![channel.as_str(), now];
         // Most turns have none, and a look keeps no writer waiting.
@@ -151,7 +152,12 @@ impl Store {
             let rows = tx.query(sql::DUE_NOTICES, &due)?;
             let mut taken = Vec::with_capacity(rows.len());
             for row in &rows {
-                let (id, attempts) = (row.int(0)?, row.int(6)?);
+                let (id, attempts, is_over) = (row.int(0)?, row.int(6)?, row.int(7)? != 0);
+                if is_over {
+                    let told: Option<&str> = None;
+                    tx.write(sql::NOTICE_SENT, &params![id, channel.as_str(), told])?;
+                    continue;
+                }
                 if attempts >= ATTEMPTS {
                     tx.write(sql::NOTICE_FAILED, &params![id, channel.as_str(), UNREPORTED])?;
                     continue;

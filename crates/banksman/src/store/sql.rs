@@ -335,7 +335,15 @@ statements! {
          ORDER BY xid, seq LIMIT $2) p WHERE p.at < $1 ORDER BY p.xid DESC, p.seq DESC LIMIT 1) RETURNING seq",
 };
     /// Notices that a channel has to deliver, as `Notice::read` reads them.
-    DUE_NOTICES = locking!("SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text, d.attempts \
+    /// Whether the cause of each is over, too: its question is settled, the task that waited for a
+    /// person has moved on, or its account is no longer paused.
+    DUE_NOTICES = locking!("SELECT n.id, n.kind, n.task, n.decision, n.urgent, n.text, d.attempts, \
+     CAST(CASE WHEN n.kind IN ('decision', 'reminder', 'needs_person') \
+     AND (EXISTS (SELECT 1 FROM decisions q WHERE q.id = n.decision AND q.settled_at IS NOT NULL) \
+     OR EXISTS (SELECT 1 FROM tasks t WHERE t.id = n.task AND t.entered_at > n.at)) THEN 1 \
+     WHEN n.kind = 'account_paused' AND NOT EXISTS (SELECT 1 FROM accounts a WHERE a.paused_until > $2 \
+     AND substr(n.text, 1, length('account ' || a.name || ' is')) = 'account ' || a.name || ' is') THEN 1 \
+     ELSE 0 END AS BIGINT) \
      FROM notice_deliveries d JOIN notices n ON n.id = d.notice \
      WHERE d.state = 'pending' AND d.channel = $1 AND d.at <= $2 ORDER BY n.id LIMIT $3", " FOR UPDATE OF d SKIP LOCKED");
 }

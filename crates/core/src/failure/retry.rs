@@ -127,7 +127,7 @@ pub fn next(
     }
     if attempts >= rule.retries {
         return give_up(match rule.retries {
-            0 => format!("{class} is not retried"),
+            0 => class.why_not_retried(),
             retries => format!("all {retries} retries for {class} are used up"),
         });
     }
@@ -231,7 +231,7 @@ mod tests {
             let next_after = |count| next(&policy, &now, &varied(class, count), "t83", NOW);
             assert!((0..retries).all(|count| is_retry(&next_after(count))), "{class}");
             let expected = match retries {
-                0 => format!("{class} is not retried"),
+                0 => class.why_not_retried(),
                 retries => format!("all {retries} retries for {class} are used up"),
             };
             assert_eq!(reason(next_after(retries)), expected);

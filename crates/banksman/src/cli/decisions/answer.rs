@@ -9,7 +9,7 @@ use crate::api::decision::{Answer, Answers};
 use crate::api::error::ErrorDocument;
 use crate::api::task::TransitionResponse;
 use crate::cli::arguments::{ActorArgs, FieldArgs};
-use crate::cli::moves::{again, transition};
+use crate::cli::moves::{again, say_pause, transition};
 use crate::cli::output::sanitize;
 use crate::cli::symbols::{Symbols, local};
 use crate::cli::{Context, Exit, Failure, Result, report};
@@ -224,6 +224,7 @@ pub(super) fn print_answer(
     let document = document(session, answered)?;
     context.out.answer(|| document, || text)?;
     merge_message.iter().for_each(|words| context.out.say(words));
+    say_pause(context, session, task)?;
     let back = format!("decisions undo {id}");
     let show = format!("show {task}");
     let next = [Some(show.as_str()), can_undo.then_some(back.as_str()), Some("decisions")];

@@ -19,7 +19,7 @@ use crate::cli::output::{self, cells, sanitize, sanitize_lines, section};
 use crate::cli::symbols::{
     Symbols, counted, first_line, format_cost, format_span, format_usage, local,
 };
-use crate::cli::{Context, Exit, Result};
+use crate::cli::{Context, Exit, Result, hints};
 use crate::ops::decisions::{
     self, DecisionDetail, DecisionRef, Diff, Offer, ReviewerVerdict, WorkRecord,
 };
@@ -52,7 +52,10 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     let command = diff.as_ref().map(Diff::command);
     let now = session.now(context.now)?;
     context.out.answer(
-        || Question::new(&question, command.as_deref()),
+        || {
+            let first = question.remedy.as_ref().map(hints::next_step);
+            Question::new(&question, command.as_deref(), first)
+        },
         || page(context.out.symbols, &question, command.as_deref(), now),
     )?;
     let next = next(&question);
@@ -174,6 +177,7 @@ fn facts(symbols: Symbols, question: &DecisionDetail, diff: Option<&str>, now: I
             fact(name, excerpt(text));
         }
     }
+    fact("first", question.remedy.as_ref().map(hints::next_step).unwrap_or_default());
     fact("cost", cost(question.spent));
     fact("diff", diff.unwrap_or_default().to_owned());
     output::facts(rows)

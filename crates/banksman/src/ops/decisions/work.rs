@@ -1,5 +1,5 @@
 //! The work that a person judges, in words: the records that callers have given to a task in a
-//! state that requires one of them, such as a deliverable with its checklist and the plan behind it.
+//! state that requires one of them, such as a deliverable with its checklist and its plan.
 
 use banksman_core::lifecycle::FieldDecl;
 use banksman_core::lifecycle::expr::{Type, Value};

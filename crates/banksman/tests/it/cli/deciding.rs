@@ -168,7 +168,7 @@ fn what_cannot_be_answered_changes_nothing() {
     assert_snapshot!(fails(&run(&["approve", "d1", "--seen", "4"])), @"
     exit 1
     -- stderr
-    error: t1 has changed since version 4, and d1 was not answered: waiting by system (all_approve) at 0000-00-00T00:00:00Z (BM-E012)
+    error: t1 has changed since version 4, and d1 was not answered: waiting by system (all_approve) at 0000-00-00 00:00:00 (BM-E012)
     hint: `banksman decisions show d1` shows the new state and the `--seen N` to answer with
     ");
     let task = sandbox.json(&["show", "t1"]);
@@ -190,7 +190,7 @@ fn a_late_answer_is_told_what_has_happened_and_by_whom() {
     assert_snapshot!(fails(&late), @"
     exit 1
     -- stderr
-    error: d1 is settled, and nothing was changed: in_progress by human:robin (approve) at 0000-00-00T00:00:00Z (BM-E012)
+    error: d1 is settled, and nothing was changed: in_progress by human:robin (approve) at 0000-00-00 00:00:00 (BM-E012)
     hint: `banksman history t1` shows what happened
     ");
     let late = sandbox.run(&["decisions", "cancel", "t1", "too late", "--json"]);
@@ -266,7 +266,7 @@ fn what_is_put_off_comes_back() {
     assert_snapshot!(fails(&sandbox.run(&["decisions", "snooze", "d1", "8d"])), @"
     exit 1
     -- stderr
-    error: d1 is due at 0000-00-00T00:00:00Z, before the time that it would be put off to (BM-E010)
+    error: d1 is due at 0000-00-00 00:00:00, before the time that it would be put off to (BM-E010)
     hint: choose a shorter time, or answer now
     ");
     sandbox.ok(&["decisions", "snooze", "d1", "2h"]);
@@ -335,14 +335,14 @@ fn an_answer_is_undone_only_where_there_is_a_way_back() {
     assert_snapshot!(fails(&sandbox.run(&["decisions", "undo", "d3"])), @"
     exit 1
     -- stderr
-    error: d3 is not undone, because t1 has gone on since: in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
+    error: d3 is not undone, because t1 has gone on since: in_progress by reviewer:rob (changes_requested) at 0000-00-00 00:00:00 (BM-E012)
     hint: `banksman show t1` lists the allowed moves
     ");
     // What the question offered is of no use to whoever comes too late.
     assert_snapshot!(fails(&sandbox.run(&["decisions", "backburner", "d3"])), @"
     exit 1
     -- stderr
-    error: d3 is settled, and nothing was changed: review by human:kim (last_minute_concern) at 0000-00-00T00:00:00Z; in_progress by reviewer:rob (changes_requested) at 0000-00-00T00:00:00Z (BM-E012)
+    error: d3 is settled, and nothing was changed: review by human:kim (last_minute_concern) at 0000-00-00 00:00:00; in_progress by reviewer:rob (changes_requested) at 0000-00-00 00:00:00 (BM-E012)
     hint: `banksman history t1` shows what happened
     ");
 }

@@ -158,8 +158,19 @@ fn a_refused_key_asks_a_person_and_rests_the_account() {
         driver.turn();
     }
     assert_eq!(harness.starts(), ["r1.1"]);
+    // Every page names the command that leads on.
+    let command = "banksman accounts resume command";
+    for page in [["decisions", "show", "t1"].as_slice(), &["why", "t1"]] {
+        let text = harness.ok(page);
+        assert!(text.contains("log in to the account command") && text.contains(command), "{text}");
+    }
+    let unblocked = harness.run(&["unblock", "t1"]);
+    let said = String::from_utf8(unblocked.stderr).expect("text");
+    assert!(
+        said.contains("its account command is paused until") && said.contains(command),
+        "{said}"
+    );
     harness.ok(&["accounts", "resume", "command"]);
-    harness.ok(&["unblock", "t1"]);
     to_the_end(&harness, &driver);
     assert_eq!([state(&driver.store, id), state(&driver.store, second)], ["done", "done"]);
 }

@@ -16,6 +16,7 @@ const HELD: Span = Span(60_000);
 on_both!(
     a_notice_comes_with_its_transition,
     a_delivered_notice_does_not_come_again,
+    a_notice_whose_cause_is_over_is_not_delivered,
     a_notice_that_was_taken_by_somebody_who_died_comes_again,
     a_notice_is_taken_by_one_of_many,
     a_delivery_that_always_fails_is_given_up,
@@ -45,6 +46,24 @@ fn a_delivered_notice_does_not_come_again(world: &World) {
     assert_eq!(world.open().take_notices(TERMINAL, NOON.plus(HELD)).unwrap(), []);
     let row = "SELECT state || attempts || coalesce(last_error, '') FROM notice_deliveries";
     assert_eq!(world.raw().value(row).as_deref(), Some("delivered1"));
+}
+
+/// Whoever has answered, or has ended a pause, is not told about it any more.
+fn a_notice_whose_cause_is_over_is_not_delivered(world: &World) {
+    let store = world.open();
+    let asked = to_asking(&store, "lift");
+    let text = "account spring is paused until then: no login".to_owned();
+    let paused = NewNotice::alert(NoticeKind::AccountPaused, Some(asked), text);
+    store.notice(paused, NOON).unwrap();
+    let later = NOON.plus(Span(1_000));
+    let reason = [("reason", "no longer")];
+    let cancel = ask("human:kim", "cancelled", &reason);
+    store.apply(asked, cancel, None, later).unwrap();
+    let left = store.take_notices(TERMINAL, later).unwrap();
+    let is_over = |kind| matches!(kind, NoticeKind::Decision | NoticeKind::AccountPaused);
+    assert!(!left.iter().any(|notice| is_over(notice.kind)), "{left:?}");
+    let row = "SELECT state FROM notice_deliveries WHERE notice = 1";
+    assert_eq!(world.raw().value(row).as_deref(), Some("delivered"));
 }
 
 fn a_notice_that_was_taken_by_somebody_who_died_comes_again(world: &World) {
