@@ -52,6 +52,7 @@ documents! {
     }
 
     Ask<'a>(ask: &'a NeedsPerson) {
+        escalated: bool = ask.escalated,
         since: Instant = ask.since,
         state: &'a str = &ask.state,
         task: String = ask.task.to_string(),

@@ -69,8 +69,9 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Exit> {
     context.out.text(&text)?;
     let id = args.id;
     let log = (!past.is_empty()).then(|| format!("log {id}"));
-    let others = [format!("why {id}"), format!("history {id}"), format!("move {id} STATE")];
-    let next: Vec<String> = log.into_iter().chain(others).collect();
+    let others = [format!("why {id}"), format!("history {id}")];
+    let moves = (!detail.stored.state().terminal).then(|| format!("move {id} STATE"));
+    let next: Vec<String> = log.into_iter().chain(others).chain(moves).collect();
     Ok(context.out.next(&next))
 }
 

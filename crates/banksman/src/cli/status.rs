@@ -203,8 +203,13 @@ fn retries(symbols: Symbols, retries: &[PendingRetry], now: Instant) -> String {
 fn asks(symbols: Symbols, asks: &[NeedsPerson], now: Instant) -> String {
     let row = |ask: &NeedsPerson| {
         let until = ask.until.map(|until| format_span(until.since(now))).unwrap_or_default();
+        let mut sign = symbols.symbol_cell(StateKind::Waiting);
+        if ask.escalated {
+            // As in the list of decisions.
+            sign.text = sign.text.repeat(2);
+        }
         cells([
-            &symbols.symbol_cell(StateKind::Waiting),
+            &sign,
             &ask.task,
             &ask.state,
             &format_span(now.since(ask.since)),

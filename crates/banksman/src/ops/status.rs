@@ -110,6 +110,8 @@ pub struct NeedsPerson {
     pub what: String,
     pub since: Instant,
     pub until: Option<Instant>,
+    /// Something went wrong, or the reviewers could not agree.
+    pub escalated: bool,
 }
 
 impl StatusSummary {
@@ -236,6 +238,7 @@ fn asks(store: &Store, now: Instant) -> Result<Vec<NeedsPerson>, OpsError> {
             what: format!("{} ({then})", item.decision.text()),
             since: item.decision.opened_at,
             until: item.decision.deadline,
+            escalated: item.escalated,
         });
     }
     for kind in [StateKind::Waiting, StateKind::Blocked] {
@@ -283,6 +286,7 @@ fn unasked(store: &Store, stored: Stored) -> Result<NeedsPerson, OpsError> {
         title: stored.task.title,
         since: stored.task.entered_at,
         until: None,
+        escalated: false,
     })
 }
 

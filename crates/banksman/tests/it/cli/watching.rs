@@ -265,7 +265,7 @@ fn status_tells_running_retrying_and_waiting_apart() {
     ↻ t2 in N s 2 Dig a hole transient: the server is busy
 
     TASK STATE FOR LEFT TITLE NEEDS YOU
-    ! t3 blocked N s 7 d Ask kim which colour? (unblock, cancel)
+    !! t3 blocked N s 7 d Ask kim which colour? (unblock, cancel)
     -- stderr
     next: banksman list --state STATE · banksman log ID -f
     ");
