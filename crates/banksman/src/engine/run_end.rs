@@ -152,7 +152,7 @@ impl<'a> RunEnds<'a> {
         fields.extend(changed.unwrap_or_default());
         let reading = receipt.reading.as_ref();
         let judging = receipt.judging.unwrap_or_default();
-        let tokens = reading.map_or(0, |reading| reading.input_tokens + reading.output_tokens);
+        let tokens = reading.map_or(0, |it| it.input_tokens.saturating_add(it.output_tokens));
         let cost_micros = reading.and_then(|reading| reading.cost_micros).unwrap_or_default();
         Ok(RunEnd {
             finish: Finish {
@@ -284,8 +284,11 @@ impl<'a> RunEnds<'a> {
             return Ok(None);
         }
         let known = self.store.accounts()?.into_iter().find(|(name, _)| *name == account);
-        let previous = known.and_then(|(_, row)| {
-            Some(quota::QuotaPause { until: row.paused_until?, reason: row.reason, hits: row.hits })
+        // The pause before a probe has ended, but it counts until the provider answers.
+        let previous = known.map(|(_, row)| quota::QuotaPause {
+            until: row.paused_until.unwrap_or(now),
+            reason: row.reason,
+            hits: row.hits,
         });
         let key = format!("{account}-{run}");
         let pause = quota::pause_after_hit(previous.as_ref(), classification.resets_at, now, &key);

@@ -146,6 +146,31 @@ fn a_quota_rests_the_account_and_one_run_tries_first() {
     assert!(accounts.iter().all(|(_, row)| row.paused_until.is_none() && !row.probing));
 }
 
+/// A provider that names no time is asked less and less often, as long as it answers nobody.
+#[test]
+fn each_pause_without_a_named_time_is_longer_than_the_one_before() {
+    let (harness, _) = harness_with(&[("limits.lease", "\"1d\"")], &[]);
+    harness.script("any", "quota\n");
+    let driver = Driver::of(harness.root(), PATIENCE);
+    let pauses: Vec<(u32, Span)> = (1..=3)
+        .map(|hits| {
+            let mut pause = None;
+            driver.turn_until("the account rests", |store| {
+                let accounts = store.accounts().expect("accounts");
+                let row = accounts.into_iter().find(|(_, row)| row.hits == hits);
+                pause = row.and_then(|(_, row)| Some((row.hits, row.paused_until?)));
+                pause.is_some()
+            });
+            let (hits, until) = pause.expect("it rests");
+            let length = until.since(driver.now());
+            driver.pass(length);
+            (hits, length)
+        })
+        .collect();
+    let lengths: Vec<Span> = pauses.iter().map(|(_, length)| *length).collect();
+    assert!(lengths.is_sorted() && lengths[2] > Span(60_000), "{pauses:?}");
+}
+
 #[test]
 fn a_refused_key_asks_a_person_and_rests_the_account() {
     let (harness, id) = harness_with(&[], &[]);
