@@ -13,11 +13,11 @@ impl Reconciler for Timers<'_> {
     /// The store puts off the timers that it cannot fire, so that they do not keep others waiting.
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         // An answer comes before the deadline that it was given in time for.
-        for asked in self.0.due_answers(turn.now, AT_ONCE)? {
+        for (decision, task) in self.0.due_answers(turn.now, AT_ONCE)? {
             turn.report.timers += 1;
-            let applied = self.0.take_effect(asked.id, turn.now).map_err(Into::into);
-            if turn.contain(Some(asked.task), applied)?.is_none() {
-                self.0.put_answer_off(asked.id, turn.now)?;
+            let applied = self.0.take_effect(decision, task, turn.now).map_err(Into::into);
+            if turn.contain(Some(task), applied)?.is_none() {
+                self.0.put_answer_off(decision, turn.now)?;
             }
         }
         loop {

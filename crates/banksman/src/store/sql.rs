@@ -561,8 +561,9 @@ statements! {
      AND answer_due IS NULL RETURNING id";
     TAKE_ANSWER_BACK = "UPDATE decisions SET answer = NULL, answer_due = NULL WHERE id = $1 AND settled_at IS NULL \
      AND answer_due IS NOT NULL AND answer = $2 RETURNING id";
-    ANSWER_IN_EFFECT = "UPDATE decisions SET answer_due = NULL WHERE id = $1 AND answer_due <= $2 RETURNING id";
+    ANSWER_IN_EFFECT = "UPDATE decisions SET answer_due = NULL WHERE id = $1";
     PUT_ANSWER_OFF = "UPDATE decisions SET answer_due = $2 WHERE id = $1 AND answer_due IS NOT NULL";
+    DUE_ANSWERS = "SELECT id, task FROM decisions WHERE answer_due <= $1 ORDER BY answer_due, id LIMIT $2";
     PENDING_ANSWERS = select_decision!("WHERE d.answer_due <= $1 ORDER BY d.answer_due, d.id LIMIT $2");
     SNOOZE_DECISION = "UPDATE decisions SET snoozed_until = $2 WHERE id = $1 AND settled_at IS NULL RETURNING id";
     /// Of the reminders that fall into a snooze, only the last is kept ...
@@ -573,6 +574,7 @@ statements! {
     INSERT_ARTIFACT = "INSERT INTO artifacts (task, seq, name, hash, value) VALUES ($1, $2, $3, $4, $5)";
     ARTIFACTS_OF = "SELECT seq, name, hash, value, task FROM artifacts WHERE task = $1 ORDER BY seq, name LIMIT $2";
     KEY = "SELECT request, task, seq FROM keys WHERE key = $1";
+    FREE_KEY = "DELETE FROM keys WHERE key = $1 AND request = $2";
     INSERT_KEY = "INSERT INTO keys (key, request, task, seq, used_at) VALUES ($1, $2, $3, $4, $5)";
     INSERT_EDGE = "INSERT INTO edges (task, needs, kind) VALUES ($1, $2, $3)";
     BODIES_BETWEEN = "SELECT task, body FROM bodies WHERE task BETWEEN $1 AND $2";

@@ -171,10 +171,13 @@ fn wait(
 ) -> Result<AnswerResult, OpsError> {
     let before_deadline = decision.deadline.map(|deadline| Instant(deadline.0 - 1).max(now));
     let due = now.plus(grace).min(before_deadline.unwrap_or(Instant(i64::MAX)));
-    let action = given.action.clone();
+    let (action, key) = (given.action.clone(), given.key.clone());
     match store.give_answer(&decision, PendingAnswer { given, due }, now)? {
         Some(applied) => Ok(AnswerResult { action, applied, decision, takes_effect: Some(due) }),
         None => match store.decision(decision.id)?.and_then(|decision| decision.answer) {
+            Some(first) if first.given.key.is_some() && first.given.key == key => {
+                Ok(as_before(store, decision, &first)?)
+            }
             Some(first) => Err(already(&decision, &first).into()),
             None => Err(stale(store, &decision, decision.seq)?.into()),
         },
@@ -192,11 +195,19 @@ fn answered_before(
     if !pending.given.has_key(key.as_ref()) {
         return Err(already(decision, pending).into());
     }
+    Ok(as_before(store, decision.clone(), pending)?)
+}
+
+fn as_before(
+    store: &Store,
+    decision: Decision,
+    pending: &PendingAnswer,
+) -> Result<AnswerResult, StoreError> {
     let stored = store.task(decision.task)?;
     Ok(AnswerResult {
         action: pending.given.action.clone(),
         applied: Applied { stored, entry: None, replayed: true },
-        decision: decision.clone(),
+        decision,
         takes_effect: Some(pending.due),
     })
 }

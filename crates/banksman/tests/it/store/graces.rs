@@ -5,20 +5,26 @@ use banksman::ops::OpsError;
 use banksman::ops::decisions::{
     AnswerRequest, DecisionError, DecisionRef, UNDO_WINDOW, answer, undo,
 };
-use banksman::store::Store;
+use banksman::store::{Store, StoreError};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::Actor;
 use banksman_core::time::{Instant, Span};
 
-use super::acts::{DAY, MINUTE, NOON, actor, apply, ask, fields, session, state, to_asking};
-use super::on_both;
+use super::acts::{DAY, MINUTE, NOON, actor, apply, ask, fields, key, session, state, to_asking};
 use super::world::World;
+use super::{on_both, on_both_damaging};
 
 on_both!(
     every_answer_can_be_taken_back_until_it_takes_effect,
     a_second_answer_is_refused_meanwhile,
     an_answer_lapses_on_record_if_the_task_moves_on,
+    a_waiting_answer_keeps_its_key,
+);
+
+on_both_damaging!(
+    an_answer_whose_key_was_used_lapses_on_record,
+    an_answer_that_cannot_be_read_is_put_off,
 );
 
 const GRACE: Span = Span(10_000);
@@ -42,7 +48,7 @@ fn give(store: &Store, who: &Actor, given: &AnswerRequest, at: Instant) -> Optio
 /// One turn's part in it; returns how many were due.
 fn turn(store: &Store, at: Instant) -> usize {
     let due = store.due_answers(at, 10).unwrap();
-    due.iter().for_each(|asked| store.take_effect(asked.id, at).unwrap());
+    due.iter().for_each(|(id, task)| store.take_effect(*id, *task, at).unwrap());
     due.len()
 }
 
@@ -135,4 +141,72 @@ fn an_answer_that_is_given_in_time_is_not_overtaken_by_the_deadline() {
     assert!(due.is_some_and(|due| due < deadline), "{due:?}");
     turn(&store, deadline);
     assert_eq!(state(&store, id), "done");
+}
+
+fn is_taken<T: std::fmt::Debug>(result: Result<T, OpsError>) -> bool {
+    match result {
+        Err(OpsError::Store(StoreError::KeyTaken { key })) => key == "k1",
+        other => panic!("expected a refusal of the key, got {other:?}"),
+    }
+}
+
+fn a_waiting_answer_keeps_its_key(world: &World) {
+    let store = world.open();
+    let kim = actor("human:kim");
+    let keyed = |task| AnswerRequest { key: Some("k1".to_owned()), ..later("yes", task) };
+    let [first, second] = ["first", "second"].map(|title| to_asking(&store, title));
+    let due = give(&store, &kim, &keyed(first), NOON).expect("later");
+    assert!(is_taken(answer(&session(&store, &kim), &keyed(second), NOON)));
+    let moved = store.apply(second, ask("human:kim", "done", &[]), key("k1", "done"), NOON);
+    assert!(is_taken(moved.map_err(OpsError::from)));
+    // Who takes the answer back has the key again.
+    undo(&session(&store, &kim), None, UNDO_WINDOW, NOON).unwrap();
+    let due = give(&store, &kim, &keyed(second), NOON).expect("later").max(due);
+    assert_eq!(turn(&store, due), 1);
+    assert_eq!([state(&store, first), state(&store, second)], ["asking", "done"]);
+    let again = answer(&session(&store, &kim), &keyed(second), due).expect("the same request");
+    assert!(again.applied.replayed);
+    assert!(is_taken(answer(&session(&store, &kim), &keyed(first), due)));
+}
+
+/// A former release did not keep it.
+fn an_answer_whose_key_was_used_lapses_on_record(world: &World) {
+    let store = world.open();
+    let [asked, other] = ["asked", "other"].map(|title| to_asking(&store, title));
+    let given = later("yes", asked);
+    let due = give(&store, &actor("human:kim"), &given, NOON).expect("later");
+    world.raw().run("DELETE FROM keys");
+    let used = key(given.key.as_deref().expect("it has one"), "another request");
+    store.apply(other, ask("human:kim", "done", &[]), used, NOON).unwrap();
+    assert_eq!((turn(&store, due), turn(&store, due)), (1, 0));
+    assert_eq!(
+        (state(&store, asked).as_str(), notes(&store, asked, Note::AnswerLapsed)),
+        ("asking", 1)
+    );
+    let anew = AnswerRequest { key: None, ..given };
+    let due = give(&store, &actor("human:kim"), &anew, due).expect("it is open");
+    turn(&store, due);
+    assert_eq!(state(&store, asked), "done");
+}
+
+fn an_answer_that_cannot_be_read_is_put_off(world: &World) {
+    let store = world.open();
+    let [strange, nameless] = ["strange", "nameless"].map(|title| to_asking(&store, title));
+    let dues = [strange, nameless]
+        .map(|task| give(&store, &actor("human:kim"), &later("yes", task), NOON).expect("later"));
+    let at = dues[1];
+    world.raw().run(&format!("UPDATE decisions SET answer = '{{}}' WHERE task = {}", strange.0));
+    world.raw().run(&format!(
+        "UPDATE decisions SET answer = replace(answer, 'human:kim', ':') WHERE task = {}",
+        nameless.0
+    ));
+    let due = store.due_answers(at, 10).unwrap();
+    assert_eq!(due.iter().map(|(_, task)| *task).collect::<Vec<_>>(), [strange, nameless]);
+    for (id, task) in due {
+        let error = store.take_effect(id, task, at).expect_err("it cannot be read");
+        assert!(matches!(error, StoreError::Corrupt { task: of, .. } if of == task), "{error}");
+        store.put_answer_off(id, at).unwrap();
+    }
+    assert_eq!(store.due_answers(at, 10).unwrap(), []);
+    assert_eq!([state(&store, strange), state(&store, nameless)], ["asking", "asking"]);
 }
