@@ -13,7 +13,7 @@ pub(super) mod roster;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value, value_of};
 use banksman_core::lifecycle::{Activity, StateKind};
-use banksman_core::machine::{Effect, Event, TimerKind};
+use banksman_core::machine::{Effect, Event};
 use banksman_core::panel::registry::Reviewer;
 use banksman_core::panel::summary::{feedback, open_concerns, suggestions, unresolved};
 use banksman_core::panel::{
@@ -109,7 +109,7 @@ impl<'a> PanelHandler<'a> {
         if is_paused && assignments.iter().any(|review| !review.state().terminal) {
             return Ok(EffectResult::Later(soon));
         }
-        let panel = record(parent, &assignments, &panels, self.paused_for(parent)?);
+        let panel = record(parent, &assignments, &panels);
         match next(&panel, now) {
             PanelAction::Wait { until } => {
                 Ok(EffectResult::Later(until.map_or(soon, |until| until.min(soon))))
@@ -204,18 +204,7 @@ impl<'a> PanelHandler<'a> {
     /// The task's present panel.
     pub(super) fn panel_of(&self, parent: &Stored, step: Option<&StepTask>) -> Result<Panel> {
         let (assignments, panels) = (self.reviews_of(parent)?, self.panels_of(parent, step)?);
-        Ok(record(parent, &assignments, &panels, self.paused_for(parent)?))
-    }
-
-    /// For how long the timeouts of the task's state were suspended, because its batch was paused.
-    fn paused_for(&self, parent: &Stored) -> Result<Span> {
-        let timers = self.store.timers_of(parent.task.id)?;
-        let late = timers.iter().filter_map(|timer| {
-            let TimerKind::Timeout(row) = timer.kind else { return None };
-            let bound = parent.lifecycle.transitions.get(row as usize)?.timeout.as_ref()?;
-            Some(timer.due.since(parent.task.entered_at.plus(bound.time)))
-        });
-        Ok(late.max().map_or(Span(0), |late| Span(late.0.max(0))))
+        Ok(record(parent, &assignments, &panels))
     }
 
     fn invite(

@@ -153,7 +153,9 @@ fn epoch_of(event: &Event) -> Option<i64> {
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
         | Event::Restored { .. }
-        | Event::NeedsLeft(_) => None,
+        | Event::NeedsLeft(_)
+        | Event::Uncounted(_)
+        | Event::LateCost(_) => None,
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) const LOOK: i64 = 1_000;
 const PAGE: i64 = 32;
 /// The columns of `sql::QUEUE_HEAD` after those of the task: whether everything is paused, and
 /// whether the task's batch may not start another run.
-const PAUSED: usize = 30;
-const BATCH_FULL: usize = 31;
+const PAUSED: usize = 31;
+const BATCH_FULL: usize = 32;
 
 #[derive(Debug, Clone)]
 pub struct ClaimRequest {

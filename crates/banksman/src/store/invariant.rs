@@ -87,7 +87,9 @@ fn event_rule(old: &Task, event: &Event, new: &Task) -> Option<CheckedRule> {
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
         | Event::Restored { .. }
-        | Event::NeedsLeft(_) => None,
+        | Event::NeedsLeft(_)
+        | Event::Uncounted(_)
+        | Event::LateCost(_) => None,
     }
 }
 

@@ -72,26 +72,27 @@ use tx::Tx;
 
 /// Lists migrations by version and name, which are also the name of the file.
 macro_rules! migrations {
-    ($($version:literal $name:literal,)*) => {
+    ($($version:literal $digits:literal $name:literal,)*) => {
         &[$(Migration {
             version: $version,
             name: $name,
-            sql: include_str!(concat!("migrations/000", $version, "-", $name, ".sql")),
+            sql: include_str!(concat!("migrations/", $digits, "-", $name, ".sql")),
         }),*]
     };
 }
 
 /// The versions of the schema, without a gap. A released migration is never edited.
 const MIGRATIONS: &[Migration] = migrations! {
-    1 "spine",
-    2 "agents",
-    3 "parts",
-    4 "purposes-and-budget-requests",
-    5 "changes-and-notices",
-    6 "workflows-and-former-notices",
-    7 "task-budget-requests",
-    8 "awake-nodes",
-    9 "questions-and-answers",
+    1 "0001" "spine",
+    2 "0002" "agents",
+    3 "0003" "parts",
+    4 "0004" "purposes-and-budget-requests",
+    5 "0005" "changes-and-notices",
+    6 "0006" "workflows-and-former-notices",
+    7 "0007" "task-budget-requests",
+    8 "0008" "awake-nodes",
+    9 "0009" "questions-and-answers",
+    10 "0010" "uncounted-time",
 };
 
 #[derive(Debug, thiserror::Error)]

@@ -237,6 +237,7 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
         updated_at: row.get(23)?,
         entered_at: row.get(24)?,
         progress_at: row.get(25)?,
+        uncounted: row.get(30)?,
     };
     Overridden::of(&task, &lifecycle)?;
     machine::merged_as(&task, &lifecycle)?;
@@ -252,7 +253,7 @@ pub(super) fn stored(row: &Row, lifecycle: Arc<Lifecycle>) -> Result<Stored> {
 
 /// The columns that a step may change, in the order of `SAVE_TASK_IF_VERSION` and, after the fixed
 /// ones, of `INSERT_TASK`.
-pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> [SqlValue; 20] {
+pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> [SqlValue; 21] {
     let state = lifecycle.state(task.state);
     let counters: Vec<(u32, u32)> =
         task.counters.iter().map(|count| (count.total, count.reset_at)).collect();
@@ -278,6 +279,7 @@ pub(super) fn changing(task: &Task, lifecycle: &Lifecycle) -> [SqlValue; 20] {
         task.updated_at,
         task.entered_at,
         task.progress_at,
+        task.uncounted,
     ]
 }
 

@@ -8,7 +8,7 @@ use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Purpose, Trigger};
-use banksman_core::machine::{Event, Finish, Heartbeat};
+use banksman_core::machine::{Event, Finish, Heartbeat, LateCost};
 use banksman_core::text::line;
 use banksman_core::time::{Instant, Span};
 
@@ -19,7 +19,7 @@ use super::damage::unless_damaged;
 use super::feed::{ChangeKind, append};
 use super::nodes::now as database_now;
 use super::notices::{NewNotice, NoticeKind, write_notice};
-use super::spent::{batch_scope, clamped, day_scope};
+use super::spent::clamped;
 use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
@@ -252,12 +252,12 @@ impl Store {
             let account = tx.first(sql::RUN_LATE_COST, &columns, |row| row.get(0))?;
             let Some(account): Option<Option<String>> = account else { return Ok(()) };
             append(tx, ChangeKind::RunReported, Some(run.task), run.epoch, now)?;
-            let account = account.map(|account| format!("account:{account}"));
-            let batch = stored.task.batch.as_deref().map(batch_scope);
-            for scope in account.into_iter().chain(batch).chain([day_scope(now)]) {
-                tx.write(sql::SPEND_LATE, &params![scope, tokens, cost_micros])?;
-            }
-            Ok(())
+            let cost = LateCost { epoch: run.epoch, tokens, cost_micros };
+            apply_to(tx, stored, &Event::LateCost(cost), None, now)?;
+            account.map_or(Ok(()), |account| {
+                let scope = format!("account:{account}");
+                tx.write(sql::SPEND_LATE, &params![scope, tokens, cost_micros])
+            })
         })
     }
 

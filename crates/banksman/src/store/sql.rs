@@ -223,7 +223,7 @@ macro_rules! task_columns {
         "t.id, t.project, t.batch, t.lifecycle, t.title, t.tags, t.priority, t.parent, t.state, t.prior, t.version, t.entered, \
          t.fields, t.counters, t.open_needs, t.not_before, t.epoch, t.lease_worker, t.lease_expires_at, \
          t.spent_runs, t.spent_tokens, t.spent_cost_micros, t.created_at, t.updated_at, t.entered_at, t.progress_at, \
-         t.head, t.queue_rank, t.kind, t.state_group"
+         t.head, t.queue_rank, t.kind, t.state_group, t.uncounted_ms"
     };
 }
 
@@ -302,7 +302,7 @@ statements! {
     SAVE_TASK_IF_VERSION = feeding!("UPDATE tasks SET state = $1, kind = $2, state_group = $3, prior = $4, version = $5, \
      entered = $6, fields = $7, counters = $8, open_needs = $9, not_before = $10, queue_rank = $11, epoch = $12, \
      lease_worker = $13, lease_expires_at = $14, spent_runs = $15, spent_tokens = $16, spent_cost_micros = $17, \
-     updated_at = $18, entered_at = $19, progress_at = $20, head = $21", " WHERE id = $22 AND version = $23");
+     updated_at = $18, entered_at = $19, progress_at = $20, uncounted_ms = $21, head = $22", " WHERE id = $23 AND version = $24");
     INSERT_CHANGE = append!("CAST($3 AS BIGINT), CAST($4 AS BIGINT)");
     APPEND_OPENED_DECISION = append!("d.task, d.id FROM decisions d WHERE d.task = $3 AND d.seq = $4");
     APPEND_SETTLED_DECISION = append!("d.task, d.id FROM decisions d WHERE d.task = $3 AND d.settled_seq = $4");
@@ -367,8 +367,8 @@ statements! {
     INSERT_TASK = "INSERT INTO tasks (id, project, batch, lifecycle, title, tags, priority, parent, created_at, \
      state, kind, state_group, prior, version, entered, fields, counters, open_needs, not_before, queue_rank, epoch, \
      lease_worker, lease_expires_at, spent_runs, spent_tokens, spent_cost_micros, updated_at, entered_at, \
-     progress_at, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-     $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30)";
+     progress_at, uncounted_ms, head) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
+     $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)";
     SAVE_BODY = "INSERT INTO bodies (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body";
     BODY = "SELECT body, task FROM bodies WHERE task = $1";
     INSERT_AUDIT = "INSERT INTO audit (task, seq, ts, from_state, to_state, trigger_name, actor, \
@@ -396,7 +396,7 @@ statements! {
     DUE_TIMERS = "SELECT task, kind, number, entered, due_at FROM timers WHERE due_at <= $1 ORDER BY due_at, kind DESC LIMIT $2";
     /// Delayed tasks, the next first.
     DELAYED = "SELECT task, due_at FROM timers WHERE kind = 'ready' ORDER BY due_at, task LIMIT $1";
-    BOUNDS_OF_BATCH = "SELECT timers.task, timers.number FROM timers JOIN tasks ON tasks.id = timers.task \
+    TIMED_IN_BATCH = "SELECT DISTINCT timers.task FROM timers JOIN tasks ON tasks.id = timers.task \
      WHERE tasks.batch = $1 AND timers.kind = 'bound' ORDER BY timers.task";
     PAUSED_BATCH = "SELECT 1 FROM batches WHERE name = $1 AND paused <> 0";
     NEXT_TIMER = "SELECT min(due_at) FROM timers";
@@ -494,9 +494,8 @@ statements! {
     PUT_NODE = "INSERT INTO nodes (name, seen_at, capacity, workers, boot, awake_ms) VALUES ($1, $2, $3, $4, $5, $6) \
      ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, capacity = excluded.capacity, \
      workers = excluded.workers, boot = excluded.boot, awake_ms = excluded.awake_ms";
-    /// Timeouts of tasks at work on a node, and of the tasks whose reviews are.
-    SHIFT_TIMEOUTS = "UPDATE timers SET due_at = due_at + $2 WHERE kind = 'bound' AND task IN ( \
-     SELECT r.task FROM runs r WHERE r.node = $1 AND r.ended_at IS NULL \
+    /// Tasks at work on a node, and those whose reviews are.
+    AT_WORK_ON_NODE = "SELECT w.task FROM (SELECT r.task AS task FROM runs r WHERE r.node = $1 AND r.ended_at IS NULL \
      UNION SELECT t.parent FROM tasks t JOIN runs r ON r.task = t.id \
      WHERE r.node = $1 AND r.ended_at IS NULL AND t.parent IS NOT NULL)";
     DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";

@@ -2,10 +2,10 @@
 
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::{Activity, StateKind};
-use banksman_core::machine::{self, Event, StepResult, Timer, TimerKind};
+use banksman_core::machine::{self, Event, StepResult, Timer, TimerKind, Uncounted};
 use banksman_core::time::{Instant, Span};
 
-use super::apply::save_if_version;
+use super::apply::{apply_to, save_if_version};
 use super::batches::{BatchChange, is_paused, set_batch};
 use super::conn::{DbError, Row};
 use super::damage::unless_damaged;
@@ -15,8 +15,6 @@ use super::{Result, Store, StoreError, Stored, sql};
 /// After this time a timer whose transition was refused is tried again. Lint excludes that for a
 /// sound lifecycle.
 const REFUSED_AGAIN: Span = Span(3_600_000);
-/// The stored kind of a timer that bounds the time in a state.
-const BOUND: &str = "bound";
 
 /// The result of a due timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +64,9 @@ impl Store {
         let name = name.to_owned();
         self.write(move |tx| {
             if is_paused(tx, Some(&name))? {
-                for row in tx.query(sql::BOUNDS_OF_BATCH, &params![&name])? {
+                for id in tx.all(sql::TIMED_IN_BATCH, &params![&name], |row| row.get(0))? {
                     // A damaged task must not keep the others paused; `check` names it.
-                    unless_damaged(restart_bound(tx, &row, now))?;
+                    unless_damaged(restart_timeouts(tx, id, now))?;
                 }
             }
             set_batch(tx, &name, BatchChange { paused: Some(false), ..BatchChange::default() })
@@ -87,13 +85,15 @@ impl Store {
     }
 }
 
-/// Starts a timeout that a pause has stopped again.
-fn restart_bound(tx: &mut Tx<'_>, row: &Row, now: Instant) -> Result<()> {
-    let (id, number) = (row.get(0)?, row.int(1)?);
-    let stored = tx.load_for_update(id)?;
-    let timer = TimerKind::from_code(BOUND, number).filter(|_| is_stopped_by_pause(&stored));
-    let due = timer.and_then(|timer| bound_of(&stored, timer)).map(|time| now.plus(time));
-    due.map_or(Ok(()), |due| tx.write(sql::TIMER_LATER, &params![id, BOUND, number, due]))
+/// Starts the timeouts that a pause has stopped again, as if the stay began now.
+fn restart_timeouts(tx: &mut Tx<'_>, id: TaskId, now: Instant) -> Result<()> {
+    let old = tx.load_for_update(id)?;
+    if !is_stopped_by_pause(&old) {
+        return Ok(());
+    }
+    let span = Span(now.since(old.task.entered_at).0 - old.task.uncounted.0);
+    let uncounted = Event::Uncounted(Uncounted { span, since: Instant(i64::MAX) });
+    apply_to(tx, old, &uncounted, None, now).map(drop)
 }
 
 /// Reads a timer, and the stay in a state that armed it.

@@ -133,6 +133,8 @@ closed! {
         Import = "import",
         /// A refused stale write.
         StaleWrite = "stale_write" formerly "came_late",
+        /// What a stopped run has used, reported after its end.
+        LateCost = "late_cost",
         /// A delay that a person skipped.
         DelaySkipped = "delay_skipped" formerly "hastened",
         /// A budget that a person has raised.

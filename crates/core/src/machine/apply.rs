@@ -17,7 +17,7 @@ use crate::lifecycle::{
     State, StateId, StateKind, Transition, TransitionTarget,
 };
 use crate::limits;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// What causes a transition.
 #[derive(Debug, Clone, Copy)]
@@ -329,7 +329,13 @@ fn enter(at: Moment<'_>, mut task: Task, to: StateId, cause: &Cause<'_>) -> Task
     if moved {
         task.entered = task.version;
         task.entered_at = now;
-        task.not_before = cause.again_at.filter(|_| entered.kind == StateKind::Queued);
+        task.uncounted = Span(0);
+    }
+    if moved || cause.again_at.is_some() {
+        // Where a worker is to take it again, whatever the state is called.
+        let for_worker = entered.kind == StateKind::Queued;
+        let for_worker = for_worker || entered.activity() == Some(Activity::Agent);
+        task.not_before = cause.again_at.filter(|_| for_worker);
     }
     let mut effects = Vec::new();
     // A claim may lead to a queue of tasks that are taken and not yet started.

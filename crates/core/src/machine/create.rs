@@ -15,7 +15,7 @@ use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, StateId};
 use crate::limits;
 use crate::text::{has_control_characters, tag_problem};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// A request for a task.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -110,6 +110,7 @@ fn new_task(
         updated_at: now,
         entered_at: now,
         progress_at: now,
+        uncounted: Span(0),
     };
     role_of(lifecycle, actor)?;
     let mut errors = wrong_text(new);

@@ -125,13 +125,18 @@ pub struct Record {
 /// has a dot in its name.
 pub(super) const NOTE_DETAIL: &str = "note.detail";
 
+/// The key of what a task has used among the fields of a record.
+pub(super) const SPENT: &str = "spent";
+
 /// The key of the epoch of a run among the fields of the record that starts it.
 pub(super) const EPOCH: &str = "epoch";
 
 impl Record {
-    /// Whether it changed anything about the task; a note does not.
+    /// Whether it changed anything about the task that people decide on; a note does not, nor does
+    /// a cost that was reported late.
     pub fn changes_task(&self) -> bool {
-        self.from.as_deref() != Some(&self.to) || self.fields.keys().any(|name| name != NOTE_DETAIL)
+        let is_said = |name: &String| ![NOTE_DETAIL, SPENT].contains(&name.as_str());
+        self.from.as_deref() != Some(&self.to) || self.fields.keys().any(is_said)
     }
 
     /// The epoch of the run that it starts.

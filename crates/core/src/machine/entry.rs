@@ -105,7 +105,7 @@ pub fn question<'t>(lifecycle: &Lifecycle, task: &'t Task) -> Option<&'t str> {
 /// When a timeout is due for the task.
 pub(super) fn due(task: &Task, time: Span, since: Since) -> Instant {
     match since {
-        Since::Entry => task.entered_at.plus(time),
+        Since::Entry => task.entered_at.plus(time).plus(task.uncounted),
         Since::Progress => task.progress_at.plus(time),
     }
 }

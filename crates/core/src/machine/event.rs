@@ -9,7 +9,7 @@ use crate::lifecycle::expr::Fields;
 use crate::limits;
 use crate::machine::effect::TimerKind;
 use crate::machine::liveness::StoredMovers;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The source of an event: a role of the lifecycle and a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,6 +154,23 @@ pub struct FactOverride {
     pub reason: String,
 }
 
+/// What a run has used that was stopped before it reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateCost {
+    pub epoch: i64,
+    pub tokens: i64,
+    pub cost_micros: i64,
+}
+
+/// Time has passed that no timeout of the task counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Negative if a clock was put back.
+    pub span: Span,
+    /// What has begun from here on did so after that time.
+    pub since: Instant,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Asked(TransitionRequest),
@@ -181,4 +198,6 @@ pub enum Event {
     },
     /// The number of tasks that this one still waits for has changed.
     NeedsLeft(i64),
+    Uncounted(Uncounted),
+    LateCost(LateCost),
 }

@@ -4,11 +4,11 @@
 //! comparison with the task's row reveals changes that the history does not have.
 
 use super::apply::put;
-use super::effect::{EPOCH, NOTE_DETAIL, Record};
+use super::effect::{EPOCH, NOTE_DETAIL, Record, SPENT};
 use super::task::{CounterValue, Lease, Spent, Task};
 use crate::lifecycle::Lifecycle;
 use crate::lifecycle::expr::{Fields, Value};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The task that a history folds to.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -82,7 +82,7 @@ pub(super) fn changes(lifecycle: &Lifecycle, old: Option<&Task>, new: &Task) -> 
     difference.note("prior", |task| task.prior.map(|id| lifecycle.state(id).name.as_str()));
     difference.note(EPOCH, |task| (task.epoch != 0).then_some(task.epoch));
     difference.note("lease", |task| task.run().map(|run| run.to_string()));
-    difference.note("spent", |task| (task.spent != Spent::default()).then(|| task.spent.to_json()));
+    difference.note(SPENT, |task| (task.spent != Spent::default()).then(|| task.spent.to_json()));
     for (index, counter) in lifecycle.counters.iter().enumerate() {
         let count = |task: &Task| task.counters.get(index).copied().unwrap_or_default();
         let number = |number: u32| (number != 0).then_some(number);
@@ -138,6 +138,9 @@ pub fn rewind(
             task.entered_at = *ts;
         }
     }
+    if task.entered != current.entered {
+        task.uncounted = Span(0);
+    }
     let state = |name: &str| lifecycle.find_state(name);
     task.state =
         state(&folded.state).ok_or_else(|| unread("state", &Value::from(folded.state.as_str())))?;
@@ -145,7 +148,7 @@ pub fn rewind(
     task.epoch = folded.read(EPOCH, Value::as_i64)?.unwrap_or_default();
     let lease = folded.read("lease", Value::as_str)?;
     task.lease = lease.and_then(|_| lease_at(current, task.epoch, history));
-    task.spent = folded.read("spent", Spent::from_json)?.unwrap_or_default();
+    task.spent = folded.read(SPENT, Spent::from_json)?.unwrap_or_default();
     task.fields = folded
         .attributes
         .iter()

@@ -31,8 +31,8 @@ pub use effect::{
 };
 pub use entry::{question, running_timeouts};
 pub use event::{
-    ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, HistoryNote, NotAnActor,
-    TransitionRequest,
+    ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, HistoryNote, LateCost,
+    NotAnActor, TransitionRequest, Uncounted,
 };
 pub use fact::{Overridden, merged_as};
 pub use fold::{Dated, FoldError, Folded, fold, rewind};

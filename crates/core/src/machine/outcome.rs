@@ -8,7 +8,7 @@ use super::event::{ActivityReport, Actor, Finish};
 use super::fact::forget_overridden;
 use super::fold;
 use super::reject::{FieldError, RejectReason, Rejected};
-use super::task::{Spent, Task};
+use super::task::Task;
 use crate::lifecycle::contract::Purpose;
 use crate::lifecycle::expr::MAX_JOINED_BYTES;
 use crate::lifecycle::problem::suggestion;
@@ -50,11 +50,8 @@ pub(super) fn report(at: Moment<'_>, report: &ActivityReport) -> Result<TaskUpda
 /// Adds the cost of the activity, and applies the transition that its outcome leads to.
 pub(super) fn lead_on(at: Moment<'_>, end: End<'_>) -> Result<TaskUpdate, Rejected> {
     let task = at.task;
-    let spent = Spent {
-        tokens: task.spent.tokens.saturating_add(end.finish.tokens.max(0)),
-        cost_micros: task.spent.cost_micros.saturating_add(end.finish.cost_micros.max(0)),
-        ..task.spent
-    };
+    let mut spent = task.spent;
+    spent.add(end.finish.tokens, end.finish.cost_micros);
     let mut step = lead(Moment { task: &Task { spent, ..task.clone() }, ..at }, end)?;
     if let Some(record) = &mut step.record {
         // The cost is part of this change, so the record starts from the task as it was before.

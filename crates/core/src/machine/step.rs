@@ -5,7 +5,7 @@ use super::ask::{ask, role_of};
 use super::effect::{Effect, NOTE_DETAIL, TaskUpdate, TimerKind};
 use super::entry::{due, in_place, plan_timers, running_timeouts};
 use super::env::Moment;
-use super::event::{ActivityReport, Actor, Event};
+use super::event::{ActivityReport, Actor, Event, LateCost, Uncounted};
 use super::fact::override_facts;
 use super::liveness::restore;
 use super::outcome::report;
@@ -19,7 +19,7 @@ use crate::lifecycle::expr::Fields;
 use crate::lifecycle::{Lifecycle, Outcome, RoleId, StateKind};
 use crate::limits;
 use crate::text::line;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// Why an event changes nothing although it is legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub fn step(
             Ok(restored.unwrap_or(StepResult::Ignored(Ignored::NothingNew)))
         }
         Event::NeedsLeft(open) => needs_left(at, *open),
+        Event::LateCost(cost) => Ok(late_cost(at, *cost)),
+        Event::Uncounted(uncounted) => Ok(leave_out(at, *uncounted)),
     }
 }
 
@@ -78,9 +80,20 @@ fn answer(step: TaskUpdate) -> StepResult {
 
 /// A refused stale write is recorded, but it is neither a move nor progress.
 fn stale_write(at: Moment<'_>, epoch: i64) -> StepResult {
+    in_history(at, Note::StaleWrite.as_str(), &run_of(at, epoch), None)
+}
+
+fn run_of(at: Moment<'_>, epoch: i64) -> Actor {
     let run = RunId { task: at.task.id, epoch };
-    let actor = Actor { role: "run".to_owned(), name: Some(run.to_string()) };
-    in_history(at, Note::StaleWrite.as_str(), &actor, None)
+    Actor { role: "run".to_owned(), name: Some(run.to_string()) }
+}
+
+/// What a stopped run has used is part of what its task has used, even if that has ended.
+fn late_cost(at: Moment<'_>, LateCost { epoch, tokens, cost_micros }: LateCost) -> StepResult {
+    let mut next = Task { version: at.task.version + 1, updated_at: at.now, ..at.task.clone() };
+    next.spent.add(tokens, cost_micros);
+    let record = at.record(&next, Note::LateCost.as_str(), &run_of(at, epoch));
+    answer(TaskUpdate { record: Some(record), ..quiet(next) })
 }
 
 /// An update with a record and no change of the task.
@@ -129,6 +142,26 @@ fn needs_left(at: Moment<'_>, open: i64) -> Result<StepResult, Rejected> {
         return report(Moment { task: &freed, ..at }, &met).map(answer);
     }
     Ok(answer(quiet(freed)))
+}
+
+/// Leaves time out of the stay and of the silence that its timeouts measure.
+fn leave_out(at: Moment<'_>, Uncounted { span, since }: Uncounted) -> StepResult {
+    let Moment { task: old, now, .. } = at;
+    if at.state().terminal {
+        return StepResult::Ignored(Ignored::Stale);
+    }
+    let began_after = |begin: Instant| (since..=now).contains(&begin);
+    let mut task = old.clone();
+    if !began_after(task.entered_at) {
+        task.uncounted = Span(task.uncounted.0.saturating_add(span.0));
+    }
+    if !began_after(task.progress_at) {
+        task.progress_at = task.progress_at.plus(span).min(now);
+    }
+    if task == *old {
+        return StepResult::Ignored(Ignored::NothingNew);
+    }
+    answer(TaskUpdate { timers: plan_timers(at, &task), ..quiet(task) })
 }
 
 fn fire(at: Moment<'_>, timer: TimerKind, entered: i64) -> Result<StepResult, Rejected> {

@@ -9,7 +9,7 @@ use crate::ids::{RunId, TaskId};
 use crate::lifecycle::contract::{Field, Trigger};
 use crate::lifecycle::expr::{Fields, Value};
 use crate::lifecycle::{Activity, CounterId, Lifecycle, Requirement, RoleId, StateId, StateKind};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// A counter: its total, and the total at its last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -55,6 +55,12 @@ impl Spent {
         let counts = [("runCount", self.runs), ("tokenCount", self.tokens)];
         let counts = counts.map(|(name, count)| (name, Value::from(count)));
         counts.into_iter().chain([("totalCost", Value::from(total))]).collect()
+    }
+
+    /// Adds what a run or an activity reports.
+    pub(super) fn add(&mut self, tokens: i64, cost_micros: i64) {
+        self.tokens = self.tokens.saturating_add(tokens.max(0));
+        self.cost_micros = self.cost_micros.saturating_add(cost_micros.max(0));
     }
 
     /// Reads the result of `to_json`.
@@ -110,6 +116,9 @@ pub struct Task {
     pub updated_at: Instant,
     pub entered_at: Instant,
     pub progress_at: Instant,
+    /// Time of the present stay that its timeouts do not count, because nobody could work then:
+    /// its machine slept, or its batch was paused. Negative if a clock was put back.
+    pub uncounted: Span,
 }
 
 /// One step of priority is worth a day of waiting, so that no task waits for ever.

@@ -3,7 +3,7 @@
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{
-    Actor, Effect, Event, Finish, Ignored, RejectReason, Rejected, StepResult, TimerKind,
+    Actor, Effect, Event, Finish, Ignored, RejectReason, Rejected, StepResult, TimerKind, Uncounted,
 };
 use serde_json::json;
 
@@ -181,6 +181,45 @@ fn progress_does_not_extend_what_counts_from_the_entry() {
 }
 
 #[test]
+/// The stay ends by its bound exactly when it has lasted that long without this time.
+fn ends_as(world: &World, trigger: &str, time: &str) {
+    let kind = bound(world, trigger);
+    let due = world.armed.iter().find(|armed| armed.kind == kind).expect("it has a timer").due;
+    assert_eq!(due.to_string(), world.at(time).to_string(), "{trigger}");
+}
+
+#[test]
+fn time_that_does_not_count_is_left_out_however_the_stay_goes_on() {
+    for slept in ["8h", "-8h"] {
+        let mut world = working();
+        world.after("30min");
+        let slept = slept.strip_prefix('-').map_or_else(|| span(slept), |back| Span(-span(back).0));
+        world.now = world.now.plus(slept);
+        let since = Instant(world.now.0 - slept.0.max(-10_000) + 1);
+        let uncounted = Event::Uncounted(Uncounted { span: slept, since });
+        world.meet(&uncounted).expect("time passes anyway");
+        ends_as(&world, "too_long", "270min");
+        ends_as(&world, "stalled", "30min");
+        // A failed run that goes again, and progress, plan the timers anew.
+        let due = world.now;
+        world
+            .finish(Finish { again_at: Some(due), ..world.ending(Outcome::Crashed) })
+            .expect("it holds the task");
+        world.is_claimed_by("worker:w1", "working");
+        ends_as(&world, "too_long", "270min");
+        world.times_out("60min", "failed");
+        // Nothing of it is left for the next stay.
+        world.goes("human:kim", "on retry", json!({}), "queued");
+        world.is_claimed_by("worker:w1", "working");
+        ends_as(&world, "too_long", "5h");
+        // A stay that began after the machine woke has lost nothing by its sleep.
+        world.pass(span("1min"));
+        let since = Instant(world.now.0 - span("10min").0);
+        let late = Event::Uncounted(Uncounted { span: span("8h"), since });
+        assert_eq!(world.meet(&late), Ok(StepResult::Ignored(Ignored::NothingNew)));
+    }
+}
+
 fn whoever_saw_an_old_version_is_told() {
     let mut world = working();
     let mut ask = asking("human:kim", "on cancel", json!({}));

@@ -63,7 +63,8 @@ pub(crate) fn due(task: &Task, bound: Timeout) -> Instant {
         Since::Entry => task.entered_at,
         Since::Progress => task.progress_at,
     };
-    Instant(start.0 + bound.time.0)
+    let uncounted = if bound.since == Since::Entry { task.uncounted.0 } else { 0 };
+    Instant(start.0 + bound.time.0 + uncounted)
 }
 
 /// Where the end of a run opens a decision, the decision has the words of the run.
@@ -158,6 +159,8 @@ fn stale_epochs(meeting: &Meeting<'_>) -> Verdict {
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
+        | Event::Uncounted(_)
+        | Event::LateCost(_)
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
@@ -202,6 +205,7 @@ fn quiet_steps(meeting: &Meeting<'_>) -> Verdict {
         progress_at: was.progress_at,
         open_needs: was.open_needs,
         not_before: was.not_before,
+        uncounted: was.uncounted,
         ..is.clone()
     };
     ensure(but_these == *was, || format!("it becomes {is:?}"))?;
@@ -241,7 +245,8 @@ fn records_follow_rows(meeting: &Meeting<'_>) -> Verdict {
         Event::Reported(report) => record.trigger == report.outcome.as_str(),
         Event::Claimed(_) => record.trigger == Trigger::Claim.name(),
         Event::NeedsLeft(_) => record.trigger == Outcome::Met.as_str(),
-        Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } => false,
+        Event::LateCost(_) => record.trigger == Note::LateCost.as_str(),
+        Event::Asked(_) | Event::Heartbeat(_) | Event::Due { .. } | Event::Uncounted(_) => false,
         Event::StaleWrite { .. } => record.trigger == Note::StaleWrite.as_str(),
         Event::Noted(noted) => record.trigger == noted.trigger && record.fields.is_empty(),
         Event::Overridden(_) => record.trigger == Note::Override.as_str(),
@@ -519,9 +524,12 @@ fn effects(meeting: &Meeting<'_>) -> Verdict {
             let start = Effect::Start { activity: Activity::Wait };
             told == [start] && is_left_to_moves(meeting, meeting.before())
         }
-        Event::Claimed(_) | Event::Heartbeat(_) => false,
+        Event::Claimed(_) | Event::Heartbeat(_) | Event::Uncounted(_) => false,
         Event::Restored { .. } => matches!(told[..], [] | [Effect::Start { .. }]),
-        Event::StaleWrite { .. } | Event::Noted(_) | Event::DelaySkipped(_) => false,
+        Event::StaleWrite { .. }
+        | Event::Noted(_)
+        | Event::DelaySkipped(_)
+        | Event::LateCost(_) => false,
     };
     let stays = !meeting.moved(step) && begun_again;
     ensure(told == wanted || stays, || format!("{told:?}, not {wanted:?}"))
@@ -616,6 +624,8 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
+        | Event::Uncounted(_)
+        | Event::LateCost(_)
         | Event::Restored { .. }
         | Event::StaleWrite { .. } => None,
     };

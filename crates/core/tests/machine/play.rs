@@ -12,7 +12,7 @@ use banksman_core::lifecycle::contract::Field;
 use banksman_core::lifecycle::{Activity, Lifecycle, Outcome, RoleId, StateId};
 use banksman_core::machine::{
     ActivityReport, Actor, Claim, Event, FactOverride, Finish, Heartbeat, ImportedState, NewTask,
-    RejectReason, TimerKind, TransitionRequest, create, import,
+    RejectReason, TimerKind, TransitionRequest, Uncounted, create, import,
 };
 use banksman_core::time::{Instant, Span};
 use proptest::collection::vec;
@@ -91,6 +91,8 @@ pub(crate) enum Op {
         nth: u8,
     },
     Needs(i64),
+    /// The machine sleeps.
+    Sleep(Span),
     Hasten {
         role: String,
     },
@@ -141,6 +143,7 @@ impl fmt::Debug for Op {
             Self::Fire { nth, early } => write!(f, "timer #{nth} fires, early: {early}"),
             Self::FireDead { nth } => write!(f, "dead timer #{nth} fires"),
             Self::Needs(open) => write!(f, "{open} needs are left"),
+            Self::Sleep(span) => write!(f, "the machine sleeps for {span}"),
             Self::Hasten { role } => write!(f, "{role} does not want to wait"),
             Self::Override { role, give } => write!(f, "{role} overrides {give:?}"),
             Self::Pass(span) => write!(f, "{span} pass"),
@@ -274,6 +277,7 @@ pub(crate) fn ops(lifecycle: &Lifecycle, most: usize) -> impl Strategy<Value = V
         4 => (0..4_u8, prop::bool::weighted(0.2)).prop_map(|(nth, early)| Op::Fire { nth, early }),
         1 => (0..16_u8).prop_map(|nth| Op::FireDead { nth }),
         1 => (-1..3_i64).prop_map(Op::Needs),
+        1 => select(vec![Span(60_000), Span(86_400_000)]).prop_map(Op::Sleep),
         1 => select(vec![Span(1_000), Span(60_000), Span(3_600_000), Span(86_400_000), Span(604_800_000)]).prop_map(Op::Pass),
     ];
     vec(op, 0..most)
@@ -356,6 +360,11 @@ pub(crate) fn play(world: &mut World, op: &Op) -> Result<(), Violation> {
             feed(world, &Event::Due { timer: dead.kind, entered: dead.entered })
         }
         Op::Needs(open) => feed(world, &Event::NeedsLeft(*open)),
+        Op::Sleep(span) => {
+            world.now = world.now.plus(*span);
+            let since = Instant(world.now.0 - span.0 + 1);
+            feed(world, &Event::Uncounted(Uncounted { span: *span, since }))
+        }
         Op::Hasten { role } => feed(world, &Event::DelaySkipped(named(role, 0))),
         Op::Override { role, give } => {
             let (actor, fields) = (named(role, 0), given(&world.lifecycle, give));

@@ -86,7 +86,9 @@ fn rewinds(world: &World) -> Verdict {
 
 /// A task without what leaves no record: how long a lease runs, and what it still waits for.
 fn in_the_history(task: &Task, world: &World) -> Task {
-    let mut task = Task { not_before: None, open_needs: world.task.open_needs, ..task.clone() };
+    let (open_needs, uncounted) = (world.task.open_needs, world.task.uncounted);
+    let progress_at = world.now;
+    let mut task = Task { not_before: None, open_needs, uncounted, progress_at, ..task.clone() };
     if let Some(lease) = &mut task.lease {
         lease.expires_at = world.now;
     }

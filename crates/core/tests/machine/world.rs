@@ -225,6 +225,8 @@ impl World {
                 request.reason
             ),
             Event::NeedsLeft(open) => format!("{open} needs are left"),
+            Event::LateCost(cost) => format!("epoch {} has cost {}", cost.epoch, cost.cost_micros),
+            Event::Uncounted(uncounted) => format!("{} does not count", uncounted.span),
         };
         let so = match reply {
             Ok(StepResult::Step(step)) => {

@@ -117,8 +117,9 @@ pub(super) fn child(parent: &Stored, review: &Invitation, panels: &Panels) -> Re
     Ok(NewChild { add, parent: None, after: Vec::new(), own_batch: None })
 }
 
-/// The reviews as one record. The time that the panel was paused is added to all of its times.
-pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels, still: Span) -> Panel {
+/// The reviews as one record. Time that does not count is added to all of the panel's times.
+pub(super) fn record(parent: &Stored, reviews: &[Stored], panels: &Panels) -> Panel {
+    let still = parent.task.uncounted;
     let mut panel = Panel {
         assignments: Vec::new(),
         round_deadlines: Vec::new(),

@@ -390,6 +390,7 @@ fn downgrade(world: &World) {
     }
     raw.run("DROP INDEX tasks_without_parent");
     raw.run("ALTER TABLE tasks DROP COLUMN fed");
+    raw.run("ALTER TABLE tasks DROP COLUMN uncounted_ms");
     raw.run("ALTER TABLE lifecycles DROP COLUMN purpose");
     for column in ["boot", "awake_ms"] {
         raw.run(&format!("ALTER TABLE nodes DROP COLUMN {column}"));

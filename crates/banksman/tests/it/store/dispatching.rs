@@ -462,10 +462,10 @@ fn a_claim_that_breaks_an_invariant_is_told_and_passed_over(world: &World) {
 fn multiply(world: &World, id: TaskId, times: i64) {
     let mut raw = world.raw();
     let columns = raw.rows(&format!("SELECT * FROM tasks WHERE id = {}", id.0))[0].len();
-    assert_eq!(columns, 31, "a column is missing below");
+    assert_eq!(columns, 32, "a column is missing below");
     let rest = "project, batch, lifecycle, title, tags, priority, parent, state, kind, state_group, prior, version, \
                 entered, fields, counters, open_needs, not_before, queue_rank, epoch, lease_worker, lease_expires_at, \
-                spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, progress_at, head, fed";
+                spent_runs, spent_tokens, spent_cost_micros, created_at, updated_at, entered_at, progress_at, head, fed, uncounted_ms";
     raw.run(&format!(
         "INSERT INTO tasks (id, {rest}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {times}) \
          SELECT -i, {rest} FROM tasks, n WHERE id = {}",

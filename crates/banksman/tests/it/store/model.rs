@@ -394,7 +394,9 @@ impl Pair {
             | Event::DelaySkipped(_)
             | Event::Overridden(_)
             | Event::Restored { .. }
-            | Event::NeedsLeft(_) => None,
+            | Event::NeedsLeft(_)
+            | Event::Uncounted(_)
+            | Event::LateCost(_) => None,
         };
         // The refusal of a late writer is recorded, once for each epoch.
         if let Some(epoch) = epoch.filter(|epoch| late && self.late.insert((id, *epoch))) {

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use banksman::ops::library::Library;
 use banksman::ops::tasks::{self, AddRequest, MoveRequest};
 use banksman::store::Node;
+use banksman_core::lifecycle::Outcome;
+use banksman_core::machine::Event;
 use banksman_core::schedule::Worker;
 use banksman_core::time::{AwakeTime, Instant, Span};
 
 use super::acts::{
-    HOUR, MINUTE, NOON, TTL, actor, add, dispatch, fields, node, session, state, worker,
+    DAY, HOUR, MINUTE, NOON, TTL, actor, add, apply, dispatch, fields, finish, node, session,
+    state, worker,
 };
 use super::on_both;
 use super::world::World;
@@ -18,6 +21,7 @@ on_both!(
     a_node_is_what_it_last_said,
     people_write_by_the_clock_of_the_store,
     time_in_which_a_machine_slept_is_given_back_to_its_work,
+    time_that_was_given_back_is_not_taken_again,
     what_was_said_lately_is_not_written_again
 );
 
@@ -111,4 +115,38 @@ fn time_in_which_a_machine_slept_is_given_back_to_its_work(world: &World) {
     says("n1", later.plus(HOUR), awake("b2", 0));
     says("n1", later.plus(HOUR), awake("b2", 0));
     assert_eq!(times(slept), (two_hours(lease), two_hours(timeout)));
+}
+
+fn time_that_was_given_back_is_not_taken_again(world: &World) {
+    let store = world.open();
+    let says = |seen_at: Instant, awake: Span| {
+        let awake = Some(AwakeTime { boot: "b1".to_owned(), time: awake });
+        let said = Node { seen_at, awake, ..node("n1", &[worker("ada")]) };
+        store.put_node(&said).unwrap();
+        said
+    };
+    let sleeper = says(NOON, Span(0));
+    let work = |title: &str, at: Instant| {
+        add(&store, title);
+        dispatch(&store, &sleeper, at).claimed.expect("it is ready").run
+    };
+    let dues = |id| -> BTreeSet<Span> {
+        store.timers_of(id).unwrap().iter().map(|timer| timer.due.since(NOON)).collect()
+    };
+    let (slept, after) = (work("slept", NOON), NOON.plus(DAY));
+    let begun_since = work("begun since", after).task;
+    let as_begun = dues(begun_since);
+    says(after, MINUTE);
+    assert_eq!(dues(begun_since), as_begun, "it began after the machine woke");
+    // A run that fails plans the timers of the same stay anew.
+    let crashed = Event::Finished(finish(slept.epoch, Outcome::Crashed));
+    apply(&store, slept.task, crashed, after);
+    assert_eq!(dues(slept.task), BTreeSet::from([Span(2 * DAY.0 - MINUTE.0)]));
+    assert_eq!(store.fire_due(after.plus(MINUTE), 10).unwrap().results, []);
+    // Somebody puts the clock back.
+    let again = dispatch(&store, &sleeper, after).claimed.expect("it goes again").run;
+    assert_eq!(again.task, slept.task);
+    says(NOON.plus(HOUR), Span(2 * MINUTE.0));
+    let back = Span(DAY.0 - HOUR.0 + MINUTE.0);
+    assert!(dues(slept.task).contains(&Span(2 * DAY.0 - MINUTE.0 - back.0)));
 }

@@ -8,7 +8,7 @@ use banksman_core::failure::{FailureClass, ProofLevel};
 use banksman_core::ids::{RunId, TaskId};
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Note, Purpose};
-use banksman_core::machine::{Effect, Event, Finish, RejectReason};
+use banksman_core::machine::{Effect, Event, Finish, RejectReason, Spent};
 use banksman_core::time::{Instant, Span};
 
 use super::acts::{
@@ -189,7 +189,11 @@ fn a_run_that_was_stopped_has_cost_what_it_cost(world: &World) {
     }
     let past = store.past_runs(id, 9).unwrap();
     assert_eq!((past[0].tokens, past[0].outcome), (120, Some(Outcome::Stopped)));
-    assert_eq!(state(&store, id), "held");
+    let task = store.task(id).unwrap().task;
+    let used = Spent { runs: 1, tokens: 120, cost_micros: 3_400 };
+    assert_eq!((state(&store, id).as_str(), task.spent), ("held", used));
+    let late = store.history(id, 0).unwrap().pop().expect("a record").record;
+    assert_eq!((late.trigger.as_str(), late.changes_task()), (Note::LateCost.as_str(), false));
 }
 
 fn a_sum_never_overflows(world: &World) {

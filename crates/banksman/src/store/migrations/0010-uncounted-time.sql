@@ -1,0 +1,1 @@
+ALTER TABLE tasks ADD COLUMN uncounted_ms {int} NOT NULL DEFAULT 0
