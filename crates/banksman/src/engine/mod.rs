@@ -246,7 +246,7 @@ impl<'a> Engine<'a> {
     pub fn sweep(&self, local: Instant) -> Result<(), EngineError> {
         let now = self.store.now(local)?;
         self.store.prune(now)?;
-        self.run(SWEEP, &mut Turn::new(self.store.clone(), now))
+        self.run(SWEEP, &mut Turn::new(self.store.clone(), now, None))
     }
 
     /// The prompt that an agent would get for a task now, or why there is none.
@@ -263,14 +263,14 @@ impl<'a> Engine<'a> {
         let now = self.store.now(local)?;
         let agents = &self.config.agents;
         // Before any lease or timeout is looked at.
-        self.store.put_node(&Node {
+        let seen_before = self.store.put_node(&Node {
             name: agents.node.clone(),
             seen_at: now,
             capacity: agents.limits.agents,
             workers: self.config.workers.iter().map(|setup| setup.worker.clone()).collect(),
             awake: (self.config.awake)(),
         })?;
-        Ok(Turn::new(self.store.clone(), now))
+        Ok(Turn::new(self.store.clone(), now, seen_before))
     }
 
     fn run(&self, rows: &[Row], turn: &mut Turn) -> Result<()> {

@@ -94,6 +94,11 @@ impl<'a> Recover<'a> {
         let job = JobId::Run(open.run);
         let ours = open.node.as_deref() == Some(self.config.agents.node.as_str());
         if ours && self.site.look(job)? == JobStatus::Running {
+            // Where everything stood still, its keeper renews it as soon as it goes on, too.
+            if turn.seen_before.is_none_or(|seen| seen < open.expires_at) {
+                turn.look_at(turn.now.plus(LOOK_AGAIN));
+                return Ok(());
+            }
             // As long as its keeper lives no other run may have the worktree, and its end comes
             // with its receipt.
             self.site.stop(job, "its lease ran out")?;

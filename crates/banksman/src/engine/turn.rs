@@ -60,6 +60,8 @@ pub struct TurnReport {
 /// A turn in progress.
 pub(super) struct Turn {
     pub(super) now: Instant,
+    /// When this node was last seen before this turn.
+    pub(super) seen_before: Option<Instant>,
     pub(super) report: TurnReport,
     store: Store,
     /// The name of the reconciler that runs.
@@ -67,9 +69,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn new(store: Store, now: Instant) -> Self {
+    pub(super) fn new(store: Store, now: Instant, seen_before: Option<Instant>) -> Self {
         let report = TurnReport { at: now, ..TurnReport::default() };
-        Self { now, report, store, reconciler: "" }
+        Self { now, seen_before, report, store, reconciler: "" }
     }
 
     pub(super) fn run(&mut self, name: &'static str, reconciler: &dyn Reconciler) -> Result<()> {

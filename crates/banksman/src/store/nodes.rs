@@ -41,18 +41,19 @@ pub(super) fn live_since(now: Instant) -> Instant {
 }
 
 impl Store {
-    /// Records that a node is alive, and its workers. Writes nothing if that is known already. If
-    /// its machine slept since, its work gets that time back.
-    pub fn put_node(&self, node: &Node) -> Result<()> {
+    /// Records that a node is alive, and its workers, and returns when it was seen before. Writes
+    /// nothing if that is known already. If its machine slept since, its work gets that time back.
+    pub fn put_node(&self, node: &Node) -> Result<Option<Instant>> {
         let node = node.clone();
         self.write(move |tx| {
             let workers = json(&node.workers);
             let rows = tx.query(sql::NODE, &params![&node.name])?;
             // What cannot be read is written again.
             let known = rows.first().and_then(|row| self::node(row).ok());
+            let seen_before = known.as_ref().map(|known| known.seen_at);
             let gap = known.as_ref().and_then(|known| sleep::gap(known, &node));
             if gap.is_none() && known.as_ref().is_some_and(|known| says_as_much(known, &node)) {
-                return Ok(());
+                return Ok(seen_before);
             }
             let (boot, awake) = node.awake.as_ref().map(|awake| (&awake.boot, awake.time)).unzip();
             let columns =
@@ -64,7 +65,7 @@ impl Store {
             if known.is_none_or(|known| known.workers != node.workers) {
                 tx.notify();
             }
-            Ok(())
+            Ok(seen_before)
         })
     }
 

@@ -44,6 +44,8 @@ pub(super) struct LeaseRenewal {
     expires: Moment,
     next: Moment,
     tried_at: Moment,
+    /// When it was looked at last: a gap shows that the keeper was stopped, or the machine.
+    seen_at: Moment,
     is_unconfirmed: bool,
     /// The renewing child and its output.
     renewal: Option<(Child, OutputTails)>,
@@ -73,6 +75,7 @@ impl LeaseRenewal {
             expires: if is_unconfirmed { now + reserve + ttl / 3 } else { now + left },
             next: if is_unconfirmed { now } else { now + left / 3 },
             tried_at: now,
+            seen_at: now,
             is_unconfirmed,
             renewal: None,
             state: LeaseState::Valid,
@@ -103,6 +106,8 @@ impl LeaseRenewal {
 
     /// Does whatever is due. Calls `progressed` only when a renewal starts.
     pub(super) fn renew_if_due(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
+        let was_stopped = now.saturating_duration_since(self.seen_at) >= self.retry_interval();
+        self.seen_at = now;
         if self.state != LeaseState::Valid {
             return;
         }
@@ -114,8 +119,20 @@ impl LeaseRenewal {
             self.start_renewal(now, progressed());
         }
         if self.state == LeaseState::Valid && now >= self.deadline() {
-            self.state = LeaseState::Expiring;
+            if was_stopped {
+                self.ask_again(now);
+            } else {
+                self.state = LeaseState::Expiring;
+            }
         }
+    }
+
+    /// The lease ran out while the keeper could not renew it. If everything stood still, nobody has
+    /// taken the run, and a healthy agent may go on; the store knows.
+    fn ask_again(&mut self, now: Moment) {
+        self.is_unconfirmed = true;
+        self.expires = now + self.reserve + self.ttl / 3;
+        self.next = now;
     }
 
     /// Ends the renewing child when the job is over.

@@ -3,10 +3,12 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use banksman::clock;
 use banksman_core::ids::TaskId;
+use banksman_core::time::Span;
 
 use super::harness::{Harness, Up};
-use super::processes::{Process, wait_until};
+use super::processes::{Process, naming, wait_until};
 
 /// Commits, waits for a word, and is done.
 const PATIENT: &str = r#"run echo "$BANKSMAN_RUN" >>"work-$BANKSMAN_TASK"
@@ -192,6 +194,28 @@ fn a_keeper_that_hangs_is_killed_when_its_lease_is_over() {
     up.stop();
     assert_eq!(harness.state(id), "done");
     assert_eq!(harness.starts(), ["r1.1", "r1.2"]);
+    harness.assert_clean(&["here"]);
+}
+
+/// `up`, keeper and agent together: nobody has taken the run meanwhile, and its agent is healthy.
+#[test]
+fn a_run_goes_on_after_everything_stood_still_for_longer_than_its_lease() {
+    let harness = Harness::new(&[("limits.lease", "\"3s\""), ("limits.grace", "\"200ms\"")]);
+    harness.script("any", PATIENT);
+    let id = harness.add("part 0", &[]);
+    let up = harness.up();
+    wait_until("the agent has committed", || harness.file("commits").lines().count() == 1);
+    let all = naming(&harness.root().display().to_string());
+    all.iter().for_each(Process::freeze);
+    let expires_at = harness.open().open_runs(None).expect("runs")[0].expires_at;
+    wait_until("the lease is over", || clock::now() > expires_at.plus(Span(1_500)));
+    all.iter().for_each(Process::thaw);
+    let lease = || harness.open().open_runs(None).expect("runs").first().map(|run| run.expires_at);
+    wait_until("it is renewed, or lost", || lease().is_none_or(|renewed| renewed > expires_at));
+    go(&harness);
+    harness.until_over(&["here"]);
+    up.stop();
+    assert_eq!((harness.state(id).as_str(), harness.starts()), ("done", vec!["r1.1".to_owned()]));
     harness.assert_clean(&["here"]);
 }
 
