@@ -24,11 +24,6 @@ pub(super) struct Dispatcher<'a> {
     starts: RunStarts<'a>,
 }
 
-/// The workers of a node, and the one that runs commands.
-fn offered(own: impl Iterator<Item = Worker>) -> Vec<Worker> {
-    own.chain([Worker::for_commands()]).collect()
-}
-
 impl Reconciler for Dispatcher<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
         let (mut unserved, mut over_budget) = (Vec::new(), Vec::new());
@@ -68,9 +63,10 @@ impl<'a> Dispatcher<'a> {
     /// What this node offers, and its limits.
     fn request(&self, token: Vec<u8>) -> Dispatch {
         let agents = &self.config.agents;
+        let own = self.config.workers.iter().map(|setup| setup.worker.clone());
         Dispatch {
             node: agents.node.clone(),
-            workers: offered(self.config.workers.iter().map(|setup| setup.worker.clone())),
+            workers: Worker::all_of_node(own).collect(),
             capacity: agents.limits.agents,
             limit: agents.limits.total,
             account_limits: agents.accounts.clone(),

@@ -8,7 +8,6 @@ use banksman_core::time::Instant;
 
 use super::event::{apply, if_unchanged};
 use super::turn::{Reconciler, Turn};
-use super::workers::live_workers;
 use super::{Engine, Result};
 use crate::store::{Store, roles_of};
 
@@ -41,7 +40,7 @@ impl<'a> Unblock<'a> {
 
 impl Reconciler for Unblock<'_> {
     fn run_once(&self, turn: &mut Turn) -> Result<()> {
-        let workers = live_workers(self.store, turn.now)?;
+        let workers = self.store.live_workers(turn.now)?;
         for id in self.store.stuck_without_worker(BLOCKED)? {
             let unblocked = self.unblock(id, &workers, turn.now);
             turn.contain(Some(id), unblocked)?;

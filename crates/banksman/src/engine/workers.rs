@@ -1,25 +1,18 @@
-//! Workers: the agent of each, those of all live nodes, and the one that judges what the facts
-//! leave open.
+//! Workers: the agent of each, and the one that judges what the facts leave open.
 
 use banksman_core::lifecycle::contract::{AgentRole, Field};
 use banksman_core::machine::Task;
-use banksman_core::schedule::{COMMAND_WORKER, Worker};
-use banksman_core::time::Instant;
+use banksman_core::schedule::COMMAND_WORKER;
 
 use super::job::prompts_of;
-use super::{Project, Result, prompt};
+use super::{Project, prompt};
 use crate::config::{Agents, WorkerSetup};
 use crate::exec::job::{Evaluator, StepJudge, Verification};
 use crate::prompts::{PromptError, Prompts};
-use crate::store::{Store, Stored};
+use crate::store::Stored;
 
 /// Roles of workers that may say whether a criterion is met.
 const JUDGES: [AgentRole; 2] = [AgentRole::Evaluator, AgentRole::Reviewer];
-
-/// The workers of all live nodes.
-pub(super) fn live_workers(store: &Store, now: Instant) -> Result<Vec<Worker>> {
-    Ok(store.live_nodes(now)?.into_iter().flat_map(|node| node.workers).collect())
-}
 
 /// The worker that was claimed for, which may be the one that runs commands.
 pub(super) fn claimed(workers: &[WorkerSetup], name: &str) -> Option<WorkerSetup> {

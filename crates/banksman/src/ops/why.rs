@@ -311,7 +311,7 @@ fn obstacles(
     for node in live {
         let request = Dispatch {
             node: node.name,
-            workers: node.workers.into_iter().chain([Worker::for_commands()]).collect(),
+            workers: Worker::all_of_node(node.workers).collect(),
             capacity: node.capacity,
             limit: bounds.total,
             account_limits: bounds.accounts.clone(),

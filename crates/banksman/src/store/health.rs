@@ -9,7 +9,7 @@ use banksman_core::machine::{
     self, Actor, Dated, Effect, Event, FieldError, Folded, Missing, StoredMovers, Task, Timer,
     TimerKind,
 };
-use banksman_core::schedule::{Worker, could_serve};
+use banksman_core::schedule::could_serve;
 use banksman_core::time::Instant;
 use sha2::{Digest, Sha256};
 
@@ -153,8 +153,8 @@ impl Store {
     /// Tasks in the queue that no worker of a live node could take. Without a live node nobody
     /// knows.
     pub fn unserved(&self, now: Instant) -> Result<Vec<HealthFinding>> {
-        let nodes = self.live_nodes(now)?;
-        if nodes.is_empty() {
+        let workers = self.live_workers(now)?;
+        if workers.is_empty() {
             return Ok(Vec::new());
         }
         let workers: Vec<Worker> = nodes.into_iter().flat_map(|node| node.workers).collect();

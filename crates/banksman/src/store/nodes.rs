@@ -78,6 +78,12 @@ impl Store {
         Ok(self.nodes()?.into_iter().filter(|node| node.is_live(now)).collect())
     }
 
+    /// The workers of all live nodes.
+    pub fn live_workers(&self, now: Instant) -> Result<Vec<Worker>> {
+        let nodes = self.live_nodes(now)?.into_iter();
+        Ok(nodes.flat_map(|node| Worker::all_of_node(node.workers)).collect())
+    }
+
     /// Removes a node, and returns whether it was known. Any node may then carry out its effects;
     /// its leases expire by themselves.
     pub fn remove_node(&self, name: &str) -> Result<bool> {

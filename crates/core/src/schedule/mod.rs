@@ -86,6 +86,11 @@ impl Worker {
         }
     }
 
+    /// The workers of a node with the one that it has without settings.
+    pub fn all_of_node(own: impl IntoIterator<Item = Self>) -> impl Iterator<Item = Self> {
+        own.into_iter().chain([Self::for_commands()])
+    }
+
     pub fn plays(&self, role: &str) -> bool {
         !NOT_FOR_WORKERS.contains(&role) && (self.roles.is_empty() || self.roles.contains(role))
     }

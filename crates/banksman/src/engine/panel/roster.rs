@@ -10,7 +10,6 @@ use banksman_core::time::Instant;
 use crate::config::{Panels, WorkerSetup};
 use crate::engine::Result;
 use crate::engine::steps::StepTask;
-use crate::engine::workers::live_workers;
 use crate::store::{Store, Stored};
 
 /// The role whose panel is the whole roster; a panel of another role has one reviewer of that name.
@@ -71,7 +70,7 @@ impl<'a> Players<'a> {
         let role = role_of_panel(parent);
         let of_node = here.iter().map(|setup| setup.worker.clone());
         let mut workers: Vec<Worker> =
-            live_workers(store, now)?.into_iter().chain(of_node).collect();
+            store.live_workers(now)?.into_iter().chain(of_node).collect();
         workers.retain(|worker| worker.plays(role));
         Ok(Self { role, here, workers, doer: doer_of(store, parent)?, own_work })
     }

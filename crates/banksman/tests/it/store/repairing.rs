@@ -3,14 +3,15 @@
 use banksman::store::{Add, Edge, Store};
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::builtin;
-use banksman_core::lifecycle::contract::Note;
+use banksman_core::lifecycle::contract::{AgentRole, Note};
 use banksman_core::machine::{Actor, NewTask};
+use banksman_core::schedule::COMMAND_WORKER;
 use banksman_core::time::{Instant, Span};
 use serde_json::Map;
 
 use super::acts::{
-    CRANE, DAY, HOUR, NOON, add, added, apply, arriving, ask, claim, definition, load, load_after,
-    node, state, to_asking, to_checking, worker,
+    CRANE, DAY, HARNESS, HOUR, NOON, add, added, apply, arriving, ask, claim, definition, load,
+    load_after, node, state, to_asking, to_checking, worker,
 };
 use super::on_both_damaging;
 use super::world::{World, findings};
@@ -248,6 +249,11 @@ fn tasks_that_wait_for_each_other_are_named(world: &World) {
 fn a_missing_worker_is_a_warning(world: &World) {
     let store = world.open();
     let crane = added(&store, Add { definition: CRANE.clone(), ..load("lift") }).stored.task.id;
+    // Every node has the worker that runs the commands of steps.
+    let source = HARNESS.source.replace("worker", AgentRole::Command.as_str());
+    let mut command = Add { definition: definition(&source), ..load("run") };
+    command.new.tags = vec![format!("needs:{COMMAND_WORKER}")];
+    added(&store, command);
     add(&store, "carry");
     assert_eq!(store.unserved(NOON).expect("it is read"), [], "nobody knows the workers");
     let mut ada = worker("ada");
