@@ -3,10 +3,10 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::apply::{patch, too_large, unmet};
+use super::apply::{patch, quiet, too_large, unmet};
 use super::ask::role_of;
 use super::effect::{NOTE_DETAIL, TaskUpdate};
-use super::entry::{effects_in_place, in_place, plan_timers};
+use super::entry::{effects_in_place, plan_timers};
 use super::env::{Moment, TaskEnv};
 use super::event::FactOverride;
 use super::reject::{FieldError, RejectReason, Rejected};
@@ -99,7 +99,8 @@ pub(super) fn override_facts(
     if !errors.is_empty() {
         return Err(Rejected::invalid(errors));
     }
-    let step = in_place(&task, now);
+    // A fact is no progress, and it ends no delay.
+    let step = quiet(Task { version: old.version + 1, updated_at: now, ..task });
     let mut record = at.record(&step.task, Note::Override.as_str(), &request.actor);
     record.fields.insert(NOTE_DETAIL.to_owned(), reason.into());
     let after = Moment { task: &step.task, ..at };

@@ -2,7 +2,7 @@
 
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::Note;
-use banksman_core::machine::{Actor, Event, FactOverride, RejectReason};
+use banksman_core::machine::{Actor, Event, FactOverride, Finish, RejectReason};
 use serde_json::json;
 
 use crate::walk::{complaints, fields, task_of};
@@ -45,6 +45,20 @@ fn a_person_overrides_a_fact_by_name_and_with_a_reason() {
     assert_eq!(record.fields["note.detail"], "seen on the forge");
     assert_eq!(world.on_word(), ["merged"]);
     assert_eq!(world.state(), "pending");
+}
+
+/// It is no progress, and it ends no wait for a retry.
+#[test]
+fn a_fact_by_word_leaves_the_times_of_a_task_alone() {
+    let mut world = task_of("leaf", json!({ "subtask": "limiter" }));
+    world.is_claimed_by("worker:wim", "in_progress");
+    let again_at = Some(world.at("10min"));
+    world.finish(Finish { again_at, ..world.ending(Outcome::Crashed) }).expect("it holds the task");
+    let (not_before, progress_at) = (world.task.not_before, world.task.progress_at);
+    assert_eq!(not_before, again_at);
+    world.after("1min");
+    world.overrides("human:kim", json!({ "merged": true }));
+    assert_eq!((world.task.not_before, world.task.progress_at), (not_before, progress_at));
 }
 
 /// What the system finds later needs nobody's word.

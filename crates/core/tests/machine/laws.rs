@@ -366,7 +366,10 @@ fn entries_are_dated(meeting: &Meeting<'_>) -> Verdict {
     ensure((is.entered, is.entered_at) == wanted, || {
         format!("entered at {} {}, not {wanted:?}", is.entered, is.entered_at)
     })?;
-    ensure((is.updated_at, is.progress_at) == (now, now), || {
+    // A fact by a person's word is no progress.
+    let by_word = matches!(meeting.event, Event::Overridden(_));
+    let progress_at = if by_word { was.progress_at } else { now };
+    ensure((is.updated_at, is.progress_at) == (now, progress_at), || {
         "what is recorded is progress".to_owned()
     })
 }
@@ -621,11 +624,11 @@ fn refusals(meeting: &Meeting<'_>) -> Verdict {
         | Event::Reported(_)
         | Event::Due { .. }
         | Event::NeedsLeft(_)
+        | Event::Uncounted(_)
+        | Event::LateCost(_)
         | Event::Noted(_)
         | Event::DelaySkipped(_)
         | Event::Overridden(_)
-        | Event::Uncounted(_)
-        | Event::LateCost(_)
         | Event::Restored { .. }
         | Event::StaleWrite { .. } => None,
     };

@@ -84,7 +84,8 @@ fn rewinds(world: &World) -> Verdict {
     Ok(())
 }
 
-/// A task without what leaves no record: how long a lease runs, and what it still waits for.
+/// A task without what leaves no record: how long a lease runs, what it still waits for, what
+/// does not count, and what is no progress.
 fn in_the_history(task: &Task, world: &World) -> Task {
     let (open_needs, uncounted) = (world.task.open_needs, world.task.uncounted);
     let progress_at = world.now;
