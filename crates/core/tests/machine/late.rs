@@ -5,6 +5,7 @@ use banksman_core::lifecycle::contract::Note;
 use banksman_core::machine::{
     Actor, Effect, Event, Finish, Ignored, RejectReason, Rejected, StepResult, TimerKind, Uncounted,
 };
+use banksman_core::time::{Instant, Span};
 use serde_json::json;
 
 use crate::walk::{asking, complaints, of_source, span};
@@ -180,7 +181,6 @@ fn progress_does_not_extend_what_counts_from_the_entry() {
     assert_eq!(step.record.expect("it moved").trigger, "too_long");
 }
 
-#[test]
 /// The stay ends by its bound exactly when it has lasted that long without this time.
 fn ends_as(world: &World, trigger: &str, time: &str) {
     let kind = bound(world, trigger);
@@ -220,6 +220,7 @@ fn time_that_does_not_count_is_left_out_however_the_stay_goes_on() {
     }
 }
 
+#[test]
 fn whoever_saw_an_old_version_is_told() {
     let mut world = working();
     let mut ask = asking("human:kim", "on cancel", json!({}));
@@ -253,6 +254,35 @@ fn a_retry_waits_for_its_time_and_is_ready_once() {
         .finish(Finish { again_at: past, ..world.ending(Outcome::Crashed) })
         .expect("it holds the task");
     world.is_claimed_by("worker:w1", "working");
+}
+
+/// `again TRIGGER` may lead to another state with work.
+#[test]
+fn a_retry_in_another_state_waits_for_its_time_too() {
+    let source = SOURCE
+        .replace("crashed: again,", "crashed: again go_on,")
+        .replace(
+            "  review: {",
+            "  going_on:
+    kind: working
+    does: { activity: agent, role: worker, outcomes: { otherwise: give_up } }
+    timeouts: [{ after: 1d, to: failed, on: late }]
+  review: {",
+        )
+        .replace(
+            "  - { from: working, to: failed, on: give_up, by: [system] }",
+            "  - { from: [working, going_on], to: failed, on: give_up, by: [system] }
+  - { from: working, to: going_on, on: go_on, by: [system] }",
+        );
+    let mut world = of_source(&source);
+    world.is_claimed_by("worker:w1", "working");
+    let due = world.at("10min");
+    let failed = Finish { again_at: Some(due), ..world.ending(Outcome::Crashed) };
+    world.finish(failed).expect("it holds the task");
+    assert_eq!((world.state(), world.task.not_before), ("going_on", Some(due)));
+    assert!(world.claim("worker:w1").is_err(), "not yet");
+    world.after("10min");
+    world.is_claimed_by("worker:w1", "going_on");
 }
 
 #[test]
