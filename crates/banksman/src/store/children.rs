@@ -48,11 +48,39 @@ impl Store {
     /// Adds all of them or none. With a key on each, a repeated call returns the same tasks.
     pub fn add_children(&self, children: &[NewChild], now: Instant) -> Result<Vec<Applied>> {
         let list = children.to_vec();
-        let added = self.write_keyed(move |tx| add_all(tx, &list, now))?;
+        self.remembering(self.write_keyed(move |tx| add_all(tx, &list, now))?)
+    }
+
+    /// The same for workflows of a project, which are made from what runs in it: none if another
+    /// one was started after the last that the caller has seen.
+    pub fn add_workflows(
+        &self,
+        children: &[NewChild],
+        (project, last): (&str, Option<TaskId>),
+        now: Instant,
+    ) -> Result<Option<Vec<Applied>>> {
+        let (list, project) = (children.to_vec(), params![project]);
+        let added = self.write_keyed(move |tx| {
+            tx.query(sql::TURN, &[])?;
+            if tx.value(sql::LAST_WORKFLOW, &project)? != last {
+                return Ok(None);
+            }
+            add_all(tx, &list, now).map(Some)
+        })?;
+        added.map(|added| self.remembering(added)).transpose()
+    }
+
+    /// The answer to a repeated request has the lifecycles of its tasks, which may be older ones.
+    fn remembering(&self, added: Vec<Applied>) -> Result<Vec<Applied>> {
         for applied in &added {
             self.definitions.remember(&applied.stored.lifecycle);
         }
         Ok(added)
+    }
+
+    /// The workflow that was started last in a project.
+    pub fn last_workflow(&self, project: &str) -> Result<Option<TaskId>> {
+        self.read(|tx| tx.value(sql::LAST_WORKFLOW, &params![project]))
     }
 
     /// Applies an event to each of several tasks in one transaction. Tasks that refuse it do not

@@ -497,7 +497,8 @@ statements! {
     /// Tasks at work on a node, and those whose reviews are.
     AT_WORK_ON_NODE = "SELECT w.task FROM (SELECT r.task AS task FROM runs r WHERE r.node = $1 AND r.ended_at IS NULL \
      UNION SELECT t.parent FROM tasks t JOIN runs r ON r.task = t.id \
-     WHERE r.node = $1 AND r.ended_at IS NULL AND t.parent IS NOT NULL)";
+     WHERE r.node = $1 AND r.ended_at IS NULL AND t.parent IS NOT NULL \
+     UNION SELECT o.task FROM outbox o WHERE o.node = $1 AND o.state = 'pending') w ORDER BY w.task";
     DELETE_NODE = "DELETE FROM nodes WHERE name = $1 RETURNING name";
     ACCOUNTS = "SELECT name, paused_until, reason, hits, probing FROM accounts ORDER BY name LIMIT $1";
     /// A pause never ends earlier because another run was given a nearer time.
@@ -612,6 +613,8 @@ statements! {
     WORKFLOWS = select_task!("WHERE t.parent IS NULL AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.purpose = 'workflow') \
      AND t.project = coalesce(CAST($1 AS TEXT), t.project) \
      ORDER BY CASE WHEN t.kind IN ('done', 'failed', 'cancelled') THEN 1 ELSE 0 END, t.id DESC LIMIT $2");
+    LAST_WORKFLOW = "SELECT max(t.id) FROM tasks t WHERE t.parent IS NULL AND t.project = $1 \
+     AND t.lifecycle IN (SELECT l.version FROM lifecycles l WHERE l.purpose = 'workflow')";
     CHILDREN_OF = select_task!("WHERE t.parent = $1 ORDER BY t.id");
     MARKS_OF_CHILDREN = "SELECT id, version, open_needs FROM tasks WHERE parent = $1 ORDER BY id";
     NEEDS_OF_CHILDREN = "SELECT e.task, e.needs FROM edges e JOIN tasks t ON t.id = e.task \

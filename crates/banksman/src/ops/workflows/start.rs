@@ -3,6 +3,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use banksman_core::ids::TaskId;
@@ -23,10 +24,16 @@ use crate::ops::library::Library;
 use crate::ops::principal::Operation;
 use crate::ops::tasks::named;
 use crate::ops::{OpsError, Session, request_text};
-use crate::store::{Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, Stored};
+use crate::store::conn::DbError;
+use crate::store::{
+    Add, Applied, Definition, Edge, IdempotencyKey, NewChild, Store, StoreError, Stored,
+};
 
 /// The time limit of steps and gates in a manual workflow, so that its driver loses neither.
 const MANUAL_PATIENCE: Span = Span(14 * 86_400_000);
+
+/// How often a start is planned anew because another one came first.
+const TRIES: usize = 50;
 
 /// How a workflow is started.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +63,37 @@ pub fn start(
     request: &StartRequest,
     now: Instant,
 ) -> Result<Vec<Started>, OpsError> {
-    let (store, actor) = (session.may(Operation::AddTasks)?, &session.actor());
+    let store = session.may(Operation::AddTasks)?;
+    for _ in 0..TRIES {
+        let last = store.last_workflow(&request.project)?;
+        let planned = plan(store, &session.actor(), library, flows, request)?;
+        let seen = (request.project.as_str(), last);
+        let Some(added) = store.add_workflows(&planned.children, seen, now)? else { continue };
+        let started = flows.iter().zip(&planned.heads).map(|(flow, head)| {
+            let place = |step: &Step| planned.places[&(flow.id.clone(), step.id.clone())];
+            let steps = flow.steps.iter().map(|step| added[place(step)].stored.clone()).collect();
+            let Applied { stored, replayed, .. } = added[*head].clone();
+            Started { workflow: stored, steps, replayed }
+        });
+        return Ok(started.collect());
+    }
+    Err(StoreError::Db(DbError::Conflict).into())
+}
+
+/// The tasks of workflows, as they have to be by what runs in the project.
+struct StartPlan {
+    children: Vec<NewChild>,
+    heads: Vec<usize>,
+    places: BTreeMap<(String, String), usize>,
+}
+
+fn plan(
+    store: &Store,
+    actor: &Actor,
+    library: &Library,
+    flows: &[Workflow],
+    request: &StartRequest,
+) -> Result<StartPlan, OpsError> {
     let path = store.project(&request.project)?;
     let mut start = WorkflowStart {
         has_repo: path.is_some_and(|path| Path::new(&path).join(".git").exists()),
@@ -78,13 +115,7 @@ pub fn start(
         start.step(&flows[which], heads[which], step)?;
     }
     let WorkflowStart { children, places, .. } = start;
-    let added = store.add_children(&children, now)?;
-    let started = flows.iter().zip(&heads).map(|(flow, head)| {
-        let step = |step: &Step| added[places[&(flow.id.clone(), step.id.clone())]].stored.clone();
-        let Applied { stored, replayed, .. } = added[*head].clone();
-        Started { workflow: stored, steps: flow.steps.iter().map(step).collect(), replayed }
-    });
-    Ok(started.collect())
+    Ok(StartPlan { children, heads, places })
 }
 
 struct WorkflowStart<'a> {
@@ -246,15 +277,16 @@ impl WorkflowStart<'_> {
             return Ok(known.clone());
         }
         let mut all = recent_in(self.store, Some(&self.request.project))?;
-        all.retain(|stored| stored.text(Field::Workflow) == Some(id));
-        let mut is_taken = false;
-        for open in all.iter().filter(|stored| !stored.state().terminal) {
+        all.retain(|stored| stored.text(Field::Workflow) == Some(id) && !stored.state().terminal);
+        let mut taken = BTreeSet::new();
+        for open in &all {
             let steps = self.store.children(open.task.id)?;
             let spec: Option<Step> =
                 steps.first().map(|step| step.data(Field::Spec)).transpose()?.flatten();
-            is_taken |= spec.is_some_and(|spec| spec.place.is_none());
+            taken.extend(spec.map(|spec| spec.place));
         }
-        let place = is_taken.then(|| format!("{}-{}", workflow::file_name(id), all.len() + 1));
+        let numbered = (2..).map(|number| Some(format!("{}-{number}", workflow::file_name(id))));
+        let place = iter::once(None).chain(numbered).find(|place| !taken.contains(place)).flatten();
         self.mailboxes.insert(id.to_owned(), place.clone());
         Ok(place)
     }

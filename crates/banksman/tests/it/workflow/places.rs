@@ -1,5 +1,10 @@
 //! Two runs of one workflow file at the same time: each exchanges its files in a place of its own.
 
+use std::collections::BTreeSet;
+
+use banksman_core::lifecycle::contract::Field;
+use banksman_core::workflow::Step;
+
 use super::stage::Stage;
 
 const SPEC: &str = "
@@ -48,4 +53,24 @@ fn two_runs_of_one_file_share_no_signal() {
     stage.signal("A-done.json", "{}");
     stage.pulse_until("the third is done", || stage.step_is("w", "A", "gate(human)"));
     assert_eq!(state(&second, true), "interactive");
+}
+
+#[test]
+fn runs_that_start_at_the_same_moment_have_places_of_their_own() {
+    const RUNS: usize = 6;
+    let stage = Stage::new();
+    let spec = stage.spec("w", SPEC);
+    let start = || stage.command(&["workflow", "run", &spec, "--detach"]).spawn();
+    let started: Vec<_> = (0..RUNS).map(|_| start().expect("the program starts")).collect();
+    for mut run in started {
+        assert!(run.wait().expect("it ends").success());
+    }
+    let store = stage.open();
+    let workflows = store.workflows(None, 100).expect("workflows");
+    let place = |id| {
+        let steps = store.children(id).expect("steps");
+        steps[0].data::<Step>(Field::Spec).expect("it reads").expect("a step").place
+    };
+    let places: BTreeSet<_> = workflows.iter().map(|stored| place(stored.task.id)).collect();
+    assert_eq!((workflows.len(), places.len()), (RUNS, RUNS), "{places:?}");
 }
