@@ -1,7 +1,7 @@
 //! Answers that are refused because of their caller, or of the version that the caller saw. They
 //! change nothing, and each is recorded once.
 
-use banksman_core::ids::{RunId, TaskId};
+use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Note, SettingName};
 use banksman_core::machine::Actor;
 use banksman_core::policy::Rank;
@@ -78,11 +78,10 @@ fn record_attempt(
 ) -> Result<(), OpsError> {
     let store = session.unchecked();
     let (actor, own) = match session.principal() {
-        Principal::Run(RunCaller { own, name, .. }) => {
-            let named = name.clone().or_else(|| own.map(|run| run.to_string()));
-            let run = own.or_else(|| named.as_deref()?.parse::<RunId>().ok());
-            let name = named.unwrap_or_else(|| "unknown".to_owned());
-            (Actor { role: "run".to_owned(), name: Some(name) }, run.map(|run| run.task))
+        // The name that a caller gives itself proves nothing, and chooses no history.
+        Principal::Run(RunCaller { own, .. }) => {
+            let name = own.map_or_else(|| "unknown".to_owned(), |run| run.to_string());
+            (Actor { role: "run".to_owned(), name: Some(name) }, own.map(|run| run.task))
         }
         caller @ (Principal::Person(_)
         | Principal::Worker(_)
@@ -90,13 +89,14 @@ fn record_attempt(
         | Principal::System) => (caller.actor(), None),
     };
     let asked = which.and_then(|which| find(store, which).ok());
-    let asked = asked.filter(|decision| decision.settled.is_none()).map(|decision| decision.task);
+    let asked = asked.filter(|decision| decision.settled.is_none());
+    let about = asked.map(|decision| (decision.task, decision.id.to_string()));
+    let about = about.into_iter().chain(own.map(|task| (task, "own".to_owned())));
     // An unreadable task has no history to write to; the answer is refused all the same.
-    let task = [asked, own].into_iter().flatten().find(|task| store.task(*task).is_ok());
-    if let Some(task) = task {
+    if let Some((task, which)) = about.into_iter().find(|(task, _)| store.task(*task).is_ok()) {
         let name: String = actor.to_string().chars().take(NAME_CHARS).collect();
-        // Once for each decision and caller, so that repeated attempts do not fill the history.
-        let which = which.map_or_else(|| "undo".to_owned(), |which| which.to_string());
+        // Once for each decision and caller, and once for all that a run tries beside, so that
+        // repeated attempts do not fill the history.
         let key = format!("refused-{which}-{name}");
         store.note(task, &actor, Note::AnswerRefused, &key, store.now(now)?)?;
     }

@@ -45,7 +45,8 @@ fn a_run_that_answers_is_refused_and_on_record_once() {
         let text = String::from_utf8_lossy(&said.stderr).into_owned();
         assert!(!said.status.success() && text.contains("BM-E011"), "{args:?}: {text}");
     }
-    assert_eq!(refused(&harness, id), ["run:r1.1"], "one that goes on knocking is on record once");
+    let once = ["run:unknown"];
+    assert_eq!(refused(&harness, id), once, "one that goes on knocking is on record once");
     // The same by way of a move, with a trick or two.
     for args in [
         &["unblock", "t1"][..],
@@ -58,7 +59,15 @@ fn a_run_that_answers_is_refused_and_on_record_once() {
         assert!(!said.status.success(), "{args:?}: {said:?}");
     }
     assert_eq!(harness.state(id), "blocked");
-    assert_eq!(refused(&harness, id).len(), 2, "by the decision, and by its task");
+    assert_eq!(refused(&harness, id), once, "by the decision, or by its task");
+    // A name that anybody can give itself writes into no history.
+    let other = harness.add("not asked about", &[]);
+    for args in [&["decisions", "undo"][..], &["decisions", "answer", "d78", "approve"]] {
+        let mut command = harness.command(args);
+        command.env("BANKSMAN_RUN", format!("r{}.1:4711", other.0)).env("BANKSMAN_TOKEN", "junk");
+        assert!(!command.output().expect("the program starts").status.success());
+    }
+    assert_eq!(refused(&harness, other), [""; 0]);
     harness.ok(&["audit", "verify"]);
     harness.ok(&["check"]);
     // What was refused has changed nothing that a person could not answer any more.
@@ -92,7 +101,7 @@ fn a_run_that_empties_its_environment_is_known_by_its_keeper() {
     assert_eq!(harness.state(id), "blocked", "{}", harness.file("said"));
     assert_eq!(harness.file("said").matches("BM-E011").count(), 2, "{}", harness.file("said"));
     assert!(harness.file("orphan").contains("BM-E011"), "{}", harness.file("orphan"));
-    assert_eq!(refused(&harness, id), ["run:r2.1", "run:r2.1"], "by the decision, and by its task");
+    assert_eq!(refused(&harness, id), ["run:unknown"], "without its token it is nobody's run");
     harness.ok(&["audit", "verify"]);
     harness.ok(&["decisions", "answer", "d1", "unblock"]);
 }
