@@ -157,7 +157,6 @@ impl Store {
         if workers.is_empty() {
             return Ok(Vec::new());
         }
-        let workers: Vec<Worker> = nodes.into_iter().flat_map(|node| node.workers).collect();
         let queued = self.read(|tx| tx.readable_tasks(sql::QUEUED, &params![PAGE]))?;
         let unserved = queued.into_iter().filter_map(|stored| {
             let roles = roles_of(&stored, stored.task.state);
@@ -352,11 +351,24 @@ fn circles(tx: &mut Tx<'_>) -> Result<Vec<HealthFinding>> {
         let before = waits.len();
         waits.retain(|(_, need)| waiting.contains(need));
         if waits.len() == before {
-            let what = |need| format!("waits for {need}, which waits for it in turn");
-            let finding = |(task, need)| HealthFinding { task, what: what(need) };
-            return Ok(waits.into_iter().map(finding).collect());
+            break;
         }
     }
+    // What is left is in a circle, or only waits for one.
+    let what = |need| format!("waits for {need}, which waits for it in turn");
+    let in_turn = waits.iter().filter(|(task, need)| leads_to(&waits, *need, *task));
+    Ok(in_turn.map(|(task, need)| HealthFinding { task: *task, what: what(need) }).collect())
+}
+
+/// Whether a task waits for another one, directly or through others.
+fn leads_to(waits: &[(TaskId, TaskId)], from: TaskId, to: TaskId) -> bool {
+    let (mut seen, mut next) = (BTreeSet::from([from]), vec![from]);
+    while let Some(task) = next.pop().filter(|task| *task != to) {
+        let start = waits.partition_point(|(waiting, _)| *waiting < task);
+        let needs = waits[start..].iter().take_while(|(waiting, _)| *waiting == task);
+        next.extend(needs.map(|(_, need)| *need).filter(|need| seen.insert(*need)));
+    }
+    seen.contains(&to)
 }
 
 fn history_findings(tx: &mut Tx<'_>, stored: &Stored) -> Result<(Vec<String>, i64)> {

@@ -241,20 +241,19 @@ fn tasks_that_wait_for_each_other_are_named(world: &World) {
     let expected = [
         format!("{first}: waits for {second}, which waits for it in turn"),
         format!("{second}: waits for {first}, which waits for it in turn"),
-        format!("{behind}: waits for {second}, which waits for it in turn"),
     ];
-    assert_eq!(found(&store), expected);
+    assert_eq!(found(&store), expected, "{behind} only waits for the circle");
 }
 
 fn a_missing_worker_is_a_warning(world: &World) {
     let store = world.open();
     let crane = added(&store, Add { definition: CRANE.clone(), ..load("lift") }).stored.task.id;
+    add(&store, "carry");
     // Every node has the worker that runs the commands of steps.
     let source = HARNESS.source.replace("worker", AgentRole::Command.as_str());
     let mut command = Add { definition: definition(&source), ..load("run") };
     command.new.tags = vec![format!("needs:{COMMAND_WORKER}")];
     added(&store, command);
-    add(&store, "carry");
     assert_eq!(store.unserved(NOON).expect("it is read"), [], "nobody knows the workers");
     let mut ada = worker("ada");
     ada.roles.insert("worker".to_owned());
