@@ -154,8 +154,11 @@ impl<'a> PanelHandler<'a> {
                 [] => "no reviewers are set up".to_owned(),
                 some => players.missing(some),
             };
-            self.unavailable(parent, detail, Fields::new(), NoticeKind::NoWorker, now)?;
-            return Ok(EffectResult::Done);
+            let kind = NoticeKind::NoWorker;
+            // Without a way out of the state, the panel starts when a worker is there.
+            let is_told = self.unavailable(parent, detail, Fields::new(), kind, now)?;
+            let later = EffectResult::Later(now.plus(LOOK_AGAIN));
+            return Ok(if is_told { EffectResult::Done } else { later });
         }
         self.invite(parent, &invited, panels, now)?;
         // From then on the panel itself says when it is over, which may be soon.

@@ -10,6 +10,7 @@ use banksman_core::panel::summary::transcript;
 use banksman_core::prompt::PromptSection;
 use banksman_core::workflow::Gate;
 
+use super::roster::is_about_plan;
 use crate::engine::assignment::ReviewContext;
 use crate::engine::prompt::{RenderedPrompt, item_body, parts_of_step, render, written};
 use crate::exec::agent::schema::with_choice;
@@ -65,9 +66,7 @@ pub(in crate::engine) fn for_review(
     let mut parts = vec![PromptSection::new("what you look for", &review.brief)];
     parts.extend(of_work);
     // A plan is reviewed before anything is built; afterwards the work is.
-    let is_plan = gate.is_none()
-        && review.parent.text(Field::PrUrl).is_none()
-        && review.parent.value(Field::Plan).is_some();
+    let is_plan = gate.is_none() && is_about_plan(&review.parent);
     let mut template = if is_plan { PLAN_REVIEWER } else { REVIEWER };
     if review.round > 0 {
         template = DEBATE;

@@ -38,7 +38,7 @@ pub(in crate::engine) fn reviewers(
 }
 
 /// Whether a panel judges a proposal: there is no work yet.
-fn is_about_plan(parent: &Stored) -> bool {
+pub(super) fn is_about_plan(parent: &Stored) -> bool {
     let is_planned = [Field::Plan, Field::Subtasks].iter().any(|it| parent.value(*it).is_some());
     is_planned && parent.text(Field::PrUrl).is_none()
 }
