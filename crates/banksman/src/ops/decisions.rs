@@ -230,21 +230,24 @@ pub fn inbox(
     now: Instant,
 ) -> Result<Vec<InboxItem>, OpsError> {
     let store = session.may(Operation::ReadStore)?;
-    open_items(store, project, &session.actor(), store.now(now)?)
+    open_items(store, project, (&session.actor(), store.now(now)?), usize::MAX)
 }
 
 pub(super) fn open_items(
     store: &Store,
     project: Option<&str>,
-    actor: &Actor,
-    now: Instant,
+    by: (&Actor, Instant),
+    at_most: usize,
 ) -> Result<Vec<InboxItem>, OpsError> {
     let mut items = Vec::new();
     for decision in store.inbox()? {
+        if items.len() == at_most {
+            break;
+        }
         let Some(stored) = store.readable_task(decision.task)? else { continue };
         let of = stored.task.project.as_str();
         if project.is_none_or(|project| [project, ""].contains(&of)) {
-            items.push(item(store, decision, stored, (actor, now))?);
+            items.push(item(store, decision, stored, by)?);
         }
     }
     Ok(items)

@@ -168,7 +168,7 @@ pub fn summary(session: &Session) -> Result<StatusSummary, OpsError> {
         overview,
         at_work: at_work(store)?,
         retries,
-        asks: asks(store, clock::now())?,
+        asks: asks(store, store.now(clock::now())?)?,
         parents: parents(store)?,
     })
 }
@@ -224,7 +224,7 @@ fn asks(store: &Store, now: Instant) -> Result<Vec<NeedsPerson>, OpsError> {
     let mut list = Vec::new();
     let mut asked = BTreeSet::new();
     let reader = Actor::human("reader");
-    for item in open_items(store, None, &reader, now)?.into_iter().take(SHOWN) {
+    for item in open_items(store, None, (&reader, now), SHOWN)? {
         let actions: Vec<&str> = item.possible().map(|offer| offer.action.as_str()).collect();
         asked.insert(item.decision.task);
         let then = match &item.decision.answer {

@@ -44,7 +44,7 @@ pub(super) fn page(
     now: Instant,
 ) -> Result<NotePage, OpsError> {
     let mut page = NotePage::default();
-    for item in decisions::open_items(store, None, owner, now)? {
+    for item in decisions::open_items(store, None, (owner, now), usize::MAX)? {
         let decision = &item.decision;
         let is_edited = edited.contains(&decision.id);
         let is_put_off = decision.snoozed_until.is_some_and(|until| until > now);
