@@ -62,6 +62,14 @@ impl Git<'_> {
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
+    /// Whether a commit contains changes that the head contains neither as they are nor rebased.
+    pub fn lacks_changes_of(&mut self, head: &str, commit: &str) -> Result<bool> {
+        let range = format!("{head}...{commit}");
+        let command = "rev-list --cherry-pick --right-only --no-merges --max-count=1";
+        let output = self.run_checked(command, &[&range, "--"], LONG)?;
+        Ok(!output.stdout.is_empty())
+    }
+
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
     pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<ProgramOutput> {
         let command = "merge --quiet --ff --no-edit --no-verify --no-autostash --no-gpg-sign";

@@ -95,6 +95,9 @@ impl WorktreeJob<'_> {
     /// Has branches that work shares with skipped work end before that, and starts the task's own
     /// branch again if it contains skipped work, which a rescue ref keeps. Returns whether it did.
     /// A commit that the remaining work is built on is not skipped work.
+    ///
+    /// An attempt may have started the branch again and ended before the other work on it was
+    /// merged back, so that is looked for each time.
     fn leave_out(
         &mut self,
         head: &str,
@@ -123,11 +126,17 @@ impl WorktreeJob<'_> {
             }
         }
         *tips = kept;
-        if !contains_any(&mut git, head, &skipped)? {
+        let starts_again = contains_any(&mut git, head, &skipped)?;
+        let branch = &self.workspace.branch;
+        for commit in shared.get(branch).into_iter().flatten() {
+            if starts_again || git.lacks_changes_of(head, commit)? {
+                tips.push((branch.clone(), commit.clone()));
+            }
+        }
+        if !starts_again {
             return Ok(false);
         }
         let saved = self.save(record, &[])?;
-        let branch = &self.workspace.branch;
         if !saved.whole {
             let why = "cannot be saved before skipped work is left out";
             return Err(diverged(format!("what is in the worktree of `{branch}` {why}")));
@@ -135,8 +144,6 @@ impl WorktreeJob<'_> {
         let mut git = self.git();
         git.reset_hard(start)?;
         git.clean_untracked()?;
-        let own = shared.get(branch).into_iter().flatten();
-        tips.extend(own.map(|commit| (branch.clone(), commit.clone())));
         let rescue = saved.reference.map(|name| format!("; it is saved as `{name}`"));
         let rescue = rescue.unwrap_or_default();
         self.notes.push(format!("`{branch}` starts again without skipped work{rescue}"));

@@ -1,8 +1,11 @@
 //! Branches of other tasks that a task goes on from.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use banksman::exec::job::{Verification, Workspace};
+use banksman::exec::job::{LeftOut, Verification, Workspace};
+use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
+use banksman::exec::worktree::prepare;
 use banksman_core::receipt::PrepareFault;
 
 use super::{World, checks, read, said, write};
@@ -210,4 +213,80 @@ fn a_worktree_of_one_task_is_taken_up_by_the_next_on_the_same_branch() {
     assert!(world.remove(&first).rescue.is_some());
     let prepared = world.prepare(&second);
     assert_eq!((prepared.fresh, prepared.head), (true, head));
+}
+
+/// Runs a number of programs and nothing after them, as a keeper that is killed there.
+struct EndsAfter {
+    plain: PlainRunner,
+    programs: u32,
+}
+
+impl Runner for EndsAfter {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
+        self.programs = self.programs.checked_sub(1).ok_or(RunError::Interrupted)?;
+        self.plain.run(program)
+    }
+}
+
+/// Three steps share a branch: the first passed, the second is skipped, the third begins.
+fn with_a_skipped_step(world: &World) -> Workspace {
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let passed = world.work(&workspace.worktree, "passed", "x");
+    let skipped = world.work(&workspace.worktree, "skipped", "x");
+    let shared = BTreeMap::from([(workspace.branch.clone(), vec![passed])]);
+    let left_out = LeftOut { commits: vec![skipped], shared };
+    Workspace { left_out, ..workspace }
+}
+
+/// In parts, so that none needs more than a fraction of its time limit.
+mod passed_work_stays_wherever_the_skipped_work_beside_it_is_being_left_out {
+    use super::*;
+
+    fn interrupted_after(parts: u32, part: u32) {
+        for programs in (0..).filter(|programs| programs % parts == part) {
+            let world = World::new();
+            let workspace = with_a_skipped_step(&world);
+            let mut ends = EndsAfter { plain: world.runner(), programs };
+            let is_whole = prepare(&mut ends, &workspace).is_ok();
+            drop(world.prepare(&workspace));
+            let has = |file: &str| workspace.worktree.join(file).exists();
+            assert!(has("passed") && !has("skipped"), "after {programs} programs");
+            if is_whole {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn first() {
+        interrupted_after(3, 0);
+    }
+
+    #[test]
+    fn second() {
+        interrupted_after(3, 1);
+    }
+
+    #[test]
+    fn third() {
+        interrupted_after(3, 2);
+    }
+}
+
+/// The copies that a rebase makes of passed work are that work.
+#[test]
+fn passed_work_that_was_rebased_is_not_merged_again() {
+    let world = World::new();
+    let workspace = with_a_skipped_step(&world);
+    drop(world.prepare(&workspace));
+    world.work(&world.repo(), "other.txt", "the base moves on");
+    let rebased = world.prepare(&workspace).head;
+    assert_eq!(world.git(&workspace.worktree, &["rev-list", "--merges", "main.."]), "");
+    assert_eq!(world.rev("banksman/t1^"), world.rev("main"));
+    assert_eq!(world.prepare(&workspace).head, rebased);
 }
