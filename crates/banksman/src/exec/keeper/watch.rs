@@ -24,8 +24,8 @@ const READ_BYTES: usize = 64 * 1024;
 const READS: usize = 8;
 /// How often the keeper checks for stop requests even without a signal.
 const TICK: Duration = Duration::from_secs(1);
-/// A keeper that runs this late was stopped or suspended, and most likely its agent with it. On a
-/// machine so busy that it is late without that, the limits become longer and nothing is lost.
+/// A keeper that runs this late was stopped, and most likely its agent with it. On a machine so
+/// busy that it is late without that, it waits longer for a silent agent and nothing is lost.
 const STOPPED: Duration = Duration::from_secs(1);
 /// How long processes that outlive their agent get to exit.
 const LEFT_OVER_GRACE: Duration = Duration::from_secs(2);
@@ -51,7 +51,9 @@ pub(super) trait Listener {
         false
     }
     fn update_status(&self, _status: &mut KeeperStatus) {}
-    /// The keeper did not run for this time, so that it does not count for any limit.
+    /// The keeper did not run for this time, so that it saw neither output nor silence in it. A
+    /// deadline stays where it is: its clock rests by itself while the machine sleeps, and whoever
+    /// stops the keeper gains no time.
     fn was_stopped(&mut self, _time: Duration) {}
     /// Whether everything that the child started must end with it.
     fn ends_descendants(&self) -> bool {
@@ -112,7 +114,7 @@ impl Keeper {
         &mut self,
         mut child: Child,
         listener: &mut dyn Listener,
-        mut deadline: Moment,
+        deadline: Moment,
     ) -> ChildOutcome {
         let mut buffer = vec![0; READ_BYTES];
         let mut child_exit = ChildExit::default();
@@ -120,8 +122,6 @@ impl Keeper {
             let now = clock::monotonic();
             let stopped = self.stopped_time(now);
             if !stopped.is_zero() {
-                deadline += stopped;
-                self.wall = self.wall.map(|wall| wall + stopped);
                 listener.was_stopped(stopped);
             }
             let ended = self.tick(now);

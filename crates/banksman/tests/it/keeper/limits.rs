@@ -42,16 +42,25 @@ fn an_agent_that_stays_silent_has_stalled() {
     assert_eq!(world.file("r1.1", "work/turns"), "turn\nturn\n");
 }
 
-/// As after a suspended session or a debugger: the agent stops its keeper for longer than any
-/// limit.
+/// As after a stopped session or a debugger: nobody saw whether the agent was silent.
 #[test]
-fn time_in_which_the_keeper_was_stopped_counts_for_no_limit() {
+fn time_in_which_the_keeper_was_stopped_is_no_silence() {
     let world = World::new();
     let script = format!("kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.2; {SUCCESS}");
     let mut plan = plan("r1.1", &script);
-    (plan.limits.idle_ms, plan.limits.wall_ms) = (2_500, 2_500);
+    plan.limits.idle_ms = 2_500;
     let receipt = world.run(&plan);
     assert_eq!((receipt.ended, receipt.nudges), (EndCause::Completed, 0));
+}
+
+/// An agent has the same user as its keeper.
+#[test]
+fn an_agent_that_stops_its_keeper_gains_no_time() {
+    let world = World::new();
+    let stop = "kill -STOP $PPID; sleep 2; kill -CONT $PPID; sleep 0.2";
+    let mut plan = plan("r1.1", &format!("for i in 1 2 3 4; do {stop}; done; {SUCCESS}"));
+    plan.limits.wall_ms = 3_000;
+    assert_eq!(world.run(&plan).ended, EndCause::TimedOut);
 }
 
 #[test]
