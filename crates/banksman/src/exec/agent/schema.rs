@@ -104,7 +104,7 @@ pub fn without_optional_nulls(schema: &Value, answer: Value) -> Value {
 /// An object as it is plainly meant: names and words in another case, one text for a list, missing
 /// texts and lists, and members that the schema does not know, whose values join the last list so
 /// that people read them. A word that decides, such as a verdict, is never made up: only a choice
-/// that may be empty is left empty.
+/// that may be empty is left empty, and of two spellings of one name neither is chosen.
 pub fn plainly_meant(schema: &Value, answer: Value) -> Value {
     let (Some(known), Value::Object(given)) = (schema["properties"].as_object(), &answer) else {
         return answer;
@@ -112,16 +112,9 @@ pub fn plainly_meant(schema: &Value, answer: Value) -> Value {
     let mut meant = Map::new();
     let mut unknown = Vec::new();
     for (name, value) in given {
-        let own = known.keys().find(|known| *known == name);
-        let alike = || {
-            known
-                .keys()
-                .find(|known| known.eq_ignore_ascii_case(name) && !given.contains_key(*known))
-        };
-        match own.or_else(alike) {
-            Some(name) => {
-                meant.insert(name.clone(), value.clone());
-            }
+        match known.keys().find(|known| known.eq_ignore_ascii_case(name)) {
+            Some(name) if meant.insert(name.clone(), value.clone()).is_none() => {}
+            Some(_) => return answer,
             None => unknown.push((name, value)),
         }
     }
@@ -370,6 +363,9 @@ mod tests {
         assert_eq!(violations(&shape, &meant), Vec::<String>::new());
         // Nonsense is no verdict, least of all an approval.
         for nonsense in [
+            json!({ "VERDICT": "BLOCK", "Verdict": "APPROVE" }),
+            json!({ "verdict": "APPROVE", "Verdict": "BLOCK" }),
+            json!({ "verdict": "APPROVE", "Concerns": ["a"], "concerns": [] }),
             json!({}),
             json!({ "rationale": "it is fine", "concerns": [], "suggestions": [] }),
             json!({ "verdict": "", "rationale": "it is fine" }),
