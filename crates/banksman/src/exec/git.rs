@@ -72,6 +72,9 @@ const SET_VARIABLES: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     // A read-only status must not block an agent's own git.
     ("GIT_OPTIONAL_LOCKS", "0"),
+    // An agent can write both, and git would show other contents or parents than a commit has.
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_GRAFT_FILE", "/dev/null"),
 ];
 const NAME: &str = "user.name=Banksman";
 const EMAIL: &str = "user.email=banksman@localhost";
@@ -193,11 +196,14 @@ impl<'a> Git<'a> {
         Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
     }
 
-    /// The changes of a commit since its merge base with `base`, for people: a summary, then the
-    /// patch.
+    /// The changes of a commit since its merge base with `base`, for whoever judges them: a summary,
+    /// then the patch. Neither the attributes of files nor the repository's settings, both of which
+    /// the author of the changes can write, hide a line or run a program.
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String> {
         let range = format!("{base}...{head}");
-        let command = "diff --stat --patch --no-ext-diff --end-of-options";
+        let command = "diff --stat --patch --text --no-textconv --no-ext-diff --unified=3 \
+                       --inter-hunk-context=0 -O/dev/null --no-relative --submodule=short \
+                       --ignore-submodules=none --end-of-options";
         Ok(self.run_checked(command, &[&range, "--"], SHORT)?.stdout)
     }
 

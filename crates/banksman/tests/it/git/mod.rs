@@ -9,6 +9,7 @@ mod merging;
 mod preparing;
 mod removal;
 mod running;
+mod showing;
 mod speed;
 
 use std::collections::BTreeMap;
