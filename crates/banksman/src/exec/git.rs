@@ -11,6 +11,7 @@
 
 mod changes;
 mod id;
+mod obstacles;
 mod pulls;
 mod quoted;
 mod scratch;
@@ -26,6 +27,7 @@ use super::process::{Program, ProgramOutput, Result, RunError, Runner};
 use id::full_id;
 
 pub use changes::{ChangedPath, CommitChanges, LINK_MODE, SUBMODULE_MODE};
+pub(super) use obstacles::is_of_submodule;
 pub use pulls::PullRequest;
 pub use quoted::shown;
 pub use status::Status;

@@ -26,7 +26,7 @@ use banksman_core::receipt::{EndCause, PrepareFault};
 use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::{JobResult, Workspace};
-use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing};
+use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing, quoted};
 pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 pub use merging::BranchConflict;
@@ -76,6 +76,9 @@ impl From<RunError> for EndCause {
 pub fn prepare(runner: &mut dyn Runner, workspace: &Workspace) -> JobResult<PreparedWorktree> {
     check_names(workspace)?;
     let mut job = WorktreeJob::new(runner, workspace)?;
+    if let Some(why) = job.repo_git().too_old()? {
+        return Err(unusable(why));
+    }
     match prepare_with(&mut job) {
         Err(EndCause::NotPrepared { detail, class: PrepareFault::Environment }) => {
             let obstacle = job.obstacle()?;
@@ -120,8 +123,9 @@ fn prepare_with(job: &mut WorktreeJob<'_>) -> JobResult<PreparedWorktree> {
     }
     let MergedBranch { base, head, conflicts } = ready?;
     if let Some((command, output)) = job.set_up(&workspace.worktree, &checkout.record)? {
-        return Err(setup_failed(command, &output));
+        return Err(setup_failed(workspace, command, &output));
     }
+    job.note_empty_submodules()?;
     let fresh = checkout.fresh;
     Ok(PreparedWorktree { base, head, fresh, conflicts, notes: take(&mut job.notes), held })
 }
@@ -198,6 +202,21 @@ impl<'a> WorktreeJob<'a> {
         }
         fs::write(&marker, command).during("writing", &marker)?;
         Ok(None)
+    }
+}
+
+impl WorktreeJob<'_> {
+    /// Says that git leaves submodules empty, because whatever fails for that reason seldom does.
+    fn note_empty_submodules(&mut self) -> Result<()> {
+        let empty = self.git().empty_submodules()?;
+        if !empty.is_empty() {
+            self.notes.push(format!(
+                "empty submodules: {}; to fetch them, set `worktrees.setup` to `git submodule \
+                 update --init`",
+                empty.join(", ")
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -398,9 +417,16 @@ fn head_of(git: &mut Git<'_>) -> Result<String> {
     git.commit_of("HEAD")?.ok_or_else(none)
 }
 
-fn setup_failed(command: &str, output: &ProgramOutput) -> EndCause {
+fn setup_failed(workspace: &Workspace, command: &str, output: &ProgramOutput) -> EndCause {
     let how = if output.timed_out { "took too long" } else { "failed" };
     let detail = format!("the set-up command `{command}` {how}: {}", git::message_of(output));
+    if git::is_of_submodule(output) {
+        let worktree = quoted(&workspace.worktree.to_string_lossy());
+        return unusable(format!(
+            "a submodule cannot be fetched; try `git -C {worktree} submodule update --init` until \
+             it succeeds, or correct its address in `.gitmodules`. {detail}"
+        ));
+    }
     EndCause::NotPrepared { detail, class: PrepareFault::Setup }
 }
 

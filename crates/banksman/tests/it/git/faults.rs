@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use banksman::exec::git::OLDEST;
 use banksman::exec::job::Workspace;
 use banksman::exec::merge::merge;
 use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman::exec::worktree::prepare;
 use banksman::exec::worktree::removal::remove;
-use banksman_core::receipt::{MergeReport, PrepareFault};
+use banksman_core::receipt::{EndCause, MergeReport, PrepareFault};
 
 use super::{LocksIndex, World, checks, read, said, write};
 
@@ -49,6 +50,93 @@ fn a_branch_in_the_way_is_for_a_person() {
         assert_eq!(fault.class, PrepareFault::Unusable, "{fault}");
         assert!(fault.detail.contains(command), "{fault}");
     }
+}
+
+/// A git of this version, as far as it says.
+struct Says<'a> {
+    plain: PlainRunner,
+    version: &'a str,
+}
+
+impl Runner for Says<'_> {
+    fn env(&self) -> &BTreeMap<String, String> {
+        self.plain.env()
+    }
+
+    fn run(&mut self, program: &Program) -> Result<ProgramOutput, RunError> {
+        let mut output = self.plain.run(program)?;
+        if program.args.last().is_some_and(|last| last == "version") {
+            self.version.clone_into(&mut output.stdout);
+        }
+        Ok(output)
+    }
+}
+
+/// No attempt and no agent changes that.
+#[test]
+fn a_git_that_is_too_old_is_for_a_person() {
+    for (version, is_enough) in [
+        ("git version 2.20.1\n", false),
+        ("git version 2.38.9\n", false),
+        ("git version 2.39.5\n", true),
+        ("git version 3.0.0\n", true),
+        ("git of mine\n", true),
+    ] {
+        let world = World::new();
+        let mut says = Says { plain: world.runner(), version };
+        match prepare(&mut says, &world.workspace("t1")) {
+            Ok(_) => assert!(is_enough, "{version}"),
+            Err(EndCause::NotPrepared { detail, class }) => {
+                assert_eq!((class, is_enough), (PrepareFault::Unusable, false), "{detail}");
+                assert!(detail.contains(version.trim()) && detail.contains(OLDEST), "{detail}");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A repository with a submodule at `lib`, and where that comes from.
+fn with_submodule() -> (World, PathBuf) {
+    let world = World::new();
+    let source = world.root().join("source");
+    world.git(world.root(), &["init", "--quiet", "-b", "main", "source"]);
+    world.work(&source, "a", "x");
+    let allowed = ["-c", "protocol.file.allow=always"];
+    let add = ["submodule", "--quiet", "add", source.to_str().unwrap(), "lib"];
+    world.git(&world.repo(), &[&allowed[..], &add[..]].concat());
+    world.commit_in(&world.repo(), "a submodule");
+    (world, source)
+}
+
+const FETCHES: &str = "git -c protocol.file.allow=always submodule update --init";
+
+#[test]
+fn a_submodule_that_cannot_be_had_is_for_a_person() {
+    let (world, source) = with_submodule();
+    let workspace = Workspace { setup: Some(FETCHES.to_owned()), ..world.workspace("t1") };
+    let away = world.root().join("away");
+    fs::rename(&source, &away).unwrap();
+    // It is fetched from the repository that has it.
+    fs::remove_dir_all(world.repo().join(".git/modules")).unwrap();
+    for _ in 0..2 {
+        let fault = world.try_prepare(&workspace).unwrap_err();
+        assert_eq!(fault.class, PrepareFault::Unusable, "{fault}");
+        assert!(fault.detail.contains("git -C "), "{fault}");
+    }
+    fs::rename(away, source).unwrap();
+    let prepared = world.prepare(&workspace);
+    assert!(!said(&prepared.notes, "submodule"), "{:?}", prepared.notes);
+    assert_eq!(read(&workspace.worktree.join("lib/a")), "x");
+
+    let other = Workspace { setup: Some("echo no >&2; false".to_owned()), ..world.workspace("t2") };
+    assert_eq!(world.try_prepare(&other).unwrap_err().class, PrepareFault::Setup);
+}
+
+#[test]
+fn a_worktree_says_that_its_submodules_are_empty() {
+    let (world, _) = with_submodule();
+    let prepared = world.prepare(&world.workspace("t1"));
+    assert!(said(&prepared.notes, "empty submodules: lib;"), "{:?}", prepared.notes);
 }
 
 /// Whatever an agent makes of its branch, no other branch of the repository is written or deleted.
