@@ -394,21 +394,31 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// The files of these, in a commit or in the worktree, with a line as git marks a conflict.
+    /// How many lines are as git marks a conflict, in the files of these that have any, in a commit
+    /// or in the worktree.
     pub fn conflict_markers(
         &mut self,
         commit: Option<&str>,
         paths: &[String],
-    ) -> Result<Vec<String>> {
+    ) -> Result<BTreeMap<String, u32>> {
         let literal: Vec<String> =
             paths.iter().map(|path| format!(":(top,literal){path}")).collect();
         let mut args: Vec<&str> = commit.map(full_id).transpose()?.into_iter().collect();
         args.push("--");
         args.extend(literal.iter().map(String::as_str));
-        let command = "grep --name-only -I -E -e ^<{7}[[:space:]] -e ^>{7}[[:space:]]";
+        let command = "grep --count --text --no-textconv -E \
+                       -e ^<{7}[[:space:]] -e ^>{7}[[:space:]]";
         let found = self.answer(command, &args)?;
-        let name = |line: &str| line.split_once(':').map_or(line, |(_, name)| name).to_owned();
-        Ok(found.stdout.lines().map(name).collect())
+        // It exits with 1 if it finds nothing.
+        if !matches!(found.exit.code, Some(0 | 1)) {
+            return Err(failure("git grep", &found));
+        }
+        let before = commit.map_or_else(String::new, |commit| format!("{commit}:"));
+        let read = |line: &str| {
+            let (path, count) = line.strip_prefix(&before)?.rsplit_once(':')?;
+            Some((shown(&quoted::unquote(path)), count.parse().ok()?))
+        };
+        Ok(found.stdout.lines().filter_map(read).collect())
     }
 
     /// The target of a symbolic link in a commit.

@@ -19,7 +19,8 @@ impl Keeper {
         prepared: &worktree::PreparedWorktree,
     ) -> JobResult<bool> {
         let mut git = Git::at(self, &workspace.worktree);
-        Ok(marked(&mut git, None, &conflict_paths(prepared).collect::<Vec<_>>())?.is_empty())
+        let paths: Vec<String> = conflict_paths(prepared).collect();
+        Ok(marked(&mut git, None, &paths, prepared)?.is_empty())
     }
 
     /// The conflicts that nobody has resolved: a branch that the work does not contain, or files
@@ -42,7 +43,7 @@ impl Keeper {
         }
         let paths = conflict_paths(prepared).chain(evidence.paths.iter().cloned());
         let paths: Vec<String> = paths.collect();
-        for path in marked(&mut git, Some(&evidence.head), &paths)? {
+        for path in marked(&mut git, Some(&evidence.head), &paths, prepared)? {
             unmerged.push(format!("conflict markers are left in {path}"));
         }
         Ok(unmerged)
@@ -53,9 +54,27 @@ fn conflict_paths(prepared: &worktree::PreparedWorktree) -> impl Iterator<Item =
     prepared.conflicts.iter().flat_map(|conflict| conflict.paths.iter().cloned())
 }
 
-/// The files of these in which conflict markers are left.
-fn marked(git: &mut Git<'_>, commit: Option<&str>, paths: &[String]) -> JobResult<Vec<String>> {
-    if paths.is_empty() { Ok(Vec::new()) } else { Ok(git.conflict_markers(commit, paths)?) }
+/// The files of these in which conflict markers are left: they have more than any of the commits
+/// that were joined, in which such lines may be what a test reads.
+fn marked(
+    git: &mut Git<'_>,
+    commit: Option<&str>,
+    paths: &[String],
+    prepared: &worktree::PreparedWorktree,
+) -> JobResult<Vec<String>> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = git.conflict_markers(commit, paths)?;
+    let tips = prepared.conflicts.iter().map(|conflict| &conflict.tip);
+    for joined in tips.chain([&prepared.base, &prepared.head]) {
+        if found.is_empty() {
+            break;
+        }
+        let known = git.conflict_markers(Some(joined), paths)?;
+        found.retain(|path, count| known.get(path).is_none_or(|known| *count > *known));
+    }
+    Ok(found.into_keys().collect())
 }
 
 /// The prompt of an agent that has to join branches first; none if nothing conflicts.

@@ -87,6 +87,20 @@ impl Harness {
         self.world.run(&self.plan(name, script, checks))
     }
 
+    fn add_remote(&self) -> String {
+        let remote = self.world.path("remote.git").display().to_string();
+        self.git(&self.repo(), &["clone", "--quiet", "--bare", ".", &remote]);
+        self.git(&self.repo(), &["remote", "add", "origin", &remote]);
+        remote
+    }
+
+    /// Whose name the agents' commits have.
+    fn name_author(&self) {
+        for (name, value) in [("user.name", "kim"), ("user.email", "kim@example.com")] {
+            self.git(&self.repo(), &["config", name, value]);
+        }
+    }
+
     fn files_of_the_branch(&self) -> String {
         self.git(&self.repo(), &["ls-tree", "-r", "--name-only", "banksman/t1"])
     }
@@ -236,13 +250,25 @@ fn a_mark_counts_in_a_commit_that_the_agent_made_in_this_run() {
     expect(&receipt, Outcome::VerifyFailed, "`[GATE:XG-1-2]` in the message of a commit");
 }
 
+/// It is waited for, because forges need a while to publish one.
 #[test]
-fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
+fn a_pull_request_that_only_the_agent_names_is_none() {
     let harness = Harness::new();
-    let remote = harness.world.path("remote.git").display().to_string();
-    harness.git(&harness.repo(), &["clone", "--quiet", "--bare", ".", &remote]);
-    harness.git(&harness.repo(), &["remote", "add", "origin", &remote]);
-    let link = "t1: https://github.com/o/r/pull/5";
+    harness.add_remote();
+    let script = "write b x\nsuccess t1: https://github.com/o/r/pull/5";
+    let mut plan = harness.plan("r1.1", script, signalled(Signal::PrCreation));
+    plan.workspace.as_mut().unwrap().remote = Some("origin".to_owned());
+    let receipt = harness.world.run(&plan);
+    let signal = seen(&receipt);
+    assert!(!signal.found, "{receipt:?}");
+    let note = signal.note.as_deref();
+    assert!(note.is_some_and(|note| note.contains("the agent named")), "{note:?}");
+}
+
+#[test]
+fn a_pull_request_is_seen_on_the_remote() {
+    let harness = Harness::new();
+    let remote = harness.add_remote();
     // Another one's pull request is at the commit that this work starts from.
     harness.git(Path::new(&remote), &["update-ref", "refs/pull/1/head", "main"]);
     let open = |number: u32| format!("run git push -q origin HEAD:refs/pull/{number}/head\n");
@@ -250,7 +276,6 @@ fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
     for (job, remote, script, found) in [
         ("r1.1", Some("origin"), format!("{}success ok", open(2)), false),
         ("r1.2", Some("origin"), format!("{work}success ok"), false),
-        ("r1.3", Some("origin"), format!("write b x\nsuccess {link}"), false),
         ("r1.4", Some("origin"), format!("{}write c x\nsuccess ok", open(7)), true),
         ("r1.5", Some("origin"), format!("write d x\ncommit more\n{}success ok", open(12)), true),
         ("r1.6", Some("origin"), "write e x\ncommit even more\nsuccess ok".to_owned(), false),
@@ -263,9 +288,6 @@ fn a_pull_request_is_seen_on_the_remote_and_an_agents_word_is_only_a_hint() {
         assert_eq!(signal.found, found, "{job}: {receipt:?}");
         let note = signal.note.as_deref();
         match job {
-            "r1.3" => {
-                assert!(note.is_some_and(|note| note.contains("the agent named")), "{note:?}");
-            }
             "r1.4" => assert_eq!(note, Some("pull request 7")),
             "r1.5" => assert_eq!(note, Some("pull request 12")),
             _ => assert_eq!(note, None, "{job}"),
@@ -484,9 +506,7 @@ fn an_agent_joins_what_conflicts_or_has_not_succeeded() {
         put(&harness.repo().join("README.md"), text);
         harness.git(&harness.repo(), &["commit", "--quiet", "-am", branch]);
     }
-    for (name, value) in [("user.name", "kim"), ("user.email", "kim@example.com")] {
-        harness.git(&harness.repo(), &["config", name, value]);
-    }
+    harness.name_author();
     let marked = "run git merge --quiet two || git commit --quiet --all --message marks";
     let left = "run git merge --quiet two || true";
     for (number, (script, unmerged)) in [
@@ -511,6 +531,37 @@ fn an_agent_joins_what_conflicts_or_has_not_succeeded() {
         assert_eq!(evidence(&receipt).unmerged[0], unmerged, "{number}");
         assert_eq!(outcome, Outcome::VerifyFailed, "{number}");
     }
+}
+
+/// A repository may have files with such lines, which its tests read.
+#[test]
+fn markers_that_a_joined_commit_has_are_no_conflict() {
+    const FIXTURE: &str = "<<<<<<< ours\n1\n=======\n2\n>>>>>>> theirs\n";
+    let harness = Harness::new();
+    harness.name_author();
+    put(&harness.repo().join("README.md"), FIXTURE);
+    harness.git(&harness.repo(), &["commit", "--quiet", "-am", "a fixture"]);
+    for (branch, text) in [("one", "1\n"), ("two", "2\n")] {
+        harness.git(&harness.repo(), &["switch", "--quiet", "-c", branch, "main"]);
+        put(&harness.repo().join("README.md"), &format!("{text}{FIXTURE}"));
+        harness.git(&harness.repo(), &["commit", "--quiet", "-am", branch]);
+    }
+    let joined = harness.world.path("joined");
+    put(&joined, &format!("1\n2\n{FIXTURE}"));
+    let script = format!(
+        "run git merge --quiet two || cp '{}' README.md\nsuccess it is joined",
+        joined.display()
+    );
+    let file = harness.world.path("script");
+    put(&file, &script);
+    let mut plan = harness.plan("r1.1", "", Verification::default());
+    agent(&mut plan).setup.command.push(file.display().to_string());
+    plan.workspace.as_mut().unwrap().merges_in = vec!["one".to_owned(), "two".to_owned()];
+    agent(&mut plan).join = Some("{conflicts}".to_owned());
+    let receipt = harness.world.run(&plan);
+    assert_eq!(evidence(&receipt).unmerged, [""; 0]);
+    expect(&receipt, Outcome::Succeeded, "it is joined");
+    assert!(evidence(&receipt).committed.is_some());
 }
 
 #[test]
