@@ -1,7 +1,7 @@
 //! The stages of a job, in order, and the receipt that they fill.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -16,6 +16,7 @@ use banksman_core::receipt::{
 use banksman_core::text::start_of;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
+use super::super::files::read_end;
 use super::super::git::Git;
 use super::super::job::{
     AgentWork, Evaluator, JobResult, JobWork, RunLimits, StepJudge, Verification, Workspace,
@@ -128,9 +129,9 @@ impl Keeper {
         let terminal = Some(if ok { Terminal::Success } else { Terminal::Error });
         self.receipt.reading = Some(StreamSummary { terminal, ..StreamSummary::default() });
         // Without it, only the message is poorer: the exit code decides.
-        let output = fs::read(self.folder.path().join(OUT_FILE)).unwrap_or_default();
-        let from = output.len().saturating_sub(limits::CHECK_TAIL_BYTES);
-        let tail = String::from_utf8_lossy(&output[from..]).trim_end().to_owned();
+        let output = File::open(self.folder.path().join(OUT_FILE))
+            .and_then(|mut file| read_end(&mut file, limits::CHECK_TAIL_BYTES as u64));
+        let tail = String::from_utf8_lossy(&output.unwrap_or_default()).trim_end().to_owned();
         let millis = clock::now().since(self.receipt.started_at).0;
         let (command, head) = (command.to_owned(), String::new());
         CheckResult { command, head, exit, millis, tail }
