@@ -96,6 +96,8 @@ pub const WORKFLOW_PROBLEMS: usize = 100;
 /// A prompt, in bytes. Some agents take it as one argument, which Linux limits to 128 KiB, and the
 /// schema of the answer may follow.
 pub const PROMPT_BYTES: usize = 96 * 1024;
+/// A prompt with what a keeper adds to it: changes to judge, or branches to join.
+pub const SENT_PROMPT_BYTES: usize = 120 * 1024;
 /// A prompt template, in bytes.
 pub const TEMPLATE_BYTES: usize = 32 * 1024;
 /// Files read from a project's template folder. There are a dozen templates.

@@ -4,12 +4,15 @@
 //! It never merges anything itself.
 
 use banksman_core::fence::fence;
+use banksman_core::limits::SENT_PROMPT_BYTES;
 use banksman_core::receipt::Evidence;
+use banksman_core::text::start_of;
 
 use super::super::git::Git;
 use super::super::job::{AgentWork, JobResult, Workspace};
 use super::super::worktree::{self, BranchConflict, diverged};
 use super::Keeper;
+use super::stages::MARKS_BYTES;
 
 impl Keeper {
     /// Whether no conflict markers are left in the files of the worktree that conflicted.
@@ -90,5 +93,7 @@ pub(super) fn join_prompt(
         return Err(diverged(format!("cannot merge what it builds on:\n{list}")));
     };
     let prompt = &work.ask.prompt;
-    Ok(Some(format!("{prompt}\n{}", join.replace("{conflicts}", &fence(&list)))))
+    let room = SENT_PROMPT_BYTES.saturating_sub(prompt.len() + join.len() + MARKS_BYTES);
+    let list = fence(start_of(&list, room));
+    Ok(Some(format!("{prompt}\n{}", join.replace("{conflicts}", &list))))
 }

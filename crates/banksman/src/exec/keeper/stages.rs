@@ -37,10 +37,14 @@ use crate::clock;
 const OPINION_SCHEMA: &str = include_str!("../../../prompts/evaluator.schema.json");
 /// The evaluator's input: about 4,000 tokens, so that it stays below 5,000 with its instructions.
 const EVALUATOR_BYTES: usize = 14 * 1024;
+/// The most of it that facts take if there are changes to show.
+const EVALUATOR_FACT_BYTES: usize = 8 * 1024;
 /// The most that the fences around untrusted texts take of it.
-const MARKS_BYTES: usize = 100;
-/// The changes that a prompt shows to whoever judges them.
+pub(super) const MARKS_BYTES: usize = 100;
+/// The changes that a prompt shows to whoever judges them, with the words around them.
 const SHOWN_CHANGES_BYTES: usize = 24 * 1024;
+/// The most that the words and the fence around changes take.
+const CHANGES_FRAME_BYTES: usize = 200;
 /// The limits for the changed paths, and for the tails of the agent's text and of a check's output.
 const EVALUATOR_PATHS: usize = 30;
 const EVALUATOR_TEXT_BYTES: usize = 4 * 1024;
@@ -84,7 +88,8 @@ impl Keeper {
         self.clear_mailbox(&work.checks, &folder)?;
         self.status_file.status.stage = Stage::Agent;
         let shown = place.filter(|_| work.shows_changes);
-        let shown = shown.and_then(|place| self.changes(&folder, &place.base, "HEAD"));
+        let room = limits::SENT_PROMPT_BYTES.saturating_sub(work.ask.prompt.len());
+        let shown = shown.and_then(|place| self.changes(&folder, (&place.base, "HEAD"), room));
         let mut work = Cow::Borrowed(work);
         if let Some(changes) = shown {
             work.to_mut().ask.prompt.push_str(&changes);
@@ -111,11 +116,14 @@ impl Keeper {
         }
         match &work.evaluator {
             Some(evaluator) if self.is_inconclusive(work) => {
-                let input = evaluator_input(&self.receipt);
                 let found = self.receipt.evidence.as_ref();
                 let ends = found.map(|found| (found.base.clone(), found.head.clone()));
-                let changes = ends.and_then(|(base, head)| self.changes(&folder, &base, &head));
-                self.evaluate(evaluator, &format!("{input}{}", changes.unwrap_or_default()))
+                let room = EVALUATOR_BYTES - EVALUATOR_FACT_BYTES;
+                let changes =
+                    ends.and_then(|(base, head)| self.changes(&folder, (&base, &head), room));
+                let changes = changes.unwrap_or_default();
+                let facts = evaluator_input(&self.receipt, EVALUATOR_BYTES - changes.len());
+                self.evaluate(evaluator, &format!("{facts}{changes}"))
             }
             Some(_) | None => Ok(()),
         }
@@ -214,7 +222,7 @@ impl Keeper {
         }
         let reading = StreamSummary { text: judge.said.clone(), ..StreamSummary::default() };
         let input = Receipt { reading: Some(reading), ..self.receipt.clone() };
-        self.evaluate(&judge.evaluator, &evaluator_input(&input))
+        self.evaluate(&judge.evaluator, &evaluator_input(&input, EVALUATOR_BYTES))
     }
 
     fn merge_work(
@@ -347,12 +355,18 @@ impl Keeper {
         }
     }
 
-    /// The changes for whoever judges them, if there are any.
-    fn changes(&mut self, folder: &Path, base: &str, head: &str) -> Option<String> {
+    /// The changes for whoever judges them, if there are any, in at most this many bytes.
+    fn changes(
+        &mut self,
+        folder: &Path,
+        (base, head): (&str, &str),
+        room: usize,
+    ) -> Option<String> {
         let diff = Git::at(self, folder).diff(base, head);
         let diff = diff.inspect_err(|error| eprintln!("{} the changes: {error}", clock::now()));
         let diff = diff.ok().filter(|diff| !diff.trim().is_empty())?;
-        let shown = start_of(&diff, SHOWN_CHANGES_BYTES);
+        let room = room.min(SHOWN_CHANGES_BYTES).saturating_sub(CHANGES_FRAME_BYTES);
+        let shown = start_of(&diff, room);
         let rest = if shown.len() < diff.len() { ", from the beginning" } else { "" };
         Some(format!("\n\nWhat was changed{rest}:\n\n{}\n", fence(shown)))
     }
@@ -441,11 +455,13 @@ fn waits_for_provider(reading: Option<&StreamSummary>) -> bool {
     fault.is_some_and(|fault| matches!(fault.kind, FaultKind::Quota | FaultKind::Auth))
 }
 
-/// The facts in a receipt that the evaluator needs, shortened.
-fn evaluator_input(receipt: &Receipt) -> String {
+/// The facts in a receipt that the evaluator needs, shortened to this many bytes.
+fn evaluator_input(receipt: &Receipt, at_most: usize) -> String {
     let mut short = Receipt { answer: None, ..receipt.clone() };
+    // The longest are the agent's text and the output of a check; both must be seen.
+    let most = EVALUATOR_TEXT_BYTES.min(at_most / 4);
     let end = |text: &mut String| {
-        let from = text.len().saturating_sub(EVALUATOR_TEXT_BYTES);
+        let from = text.len().saturating_sub(most);
         *text = text[text.ceil_char_boundary(from)..].to_owned();
     };
     if let Some(reading) = &mut short.reading {
@@ -458,12 +474,11 @@ fn evaluator_input(receipt: &Receipt) -> String {
         evidence.checks.iter_mut().for_each(|check| end(&mut check.tail));
     }
     let question = short.evidence.as_mut().and_then(|evidence| evidence.criterion.take());
-    let question = question.map(|criterion| {
-        format!("Is this met?\n\n{}\n\n", fence(start_of(&criterion, EVALUATOR_TEXT_BYTES)))
-    });
+    let question = question
+        .map(|criterion| format!("Is this met?\n\n{}\n\n", fence(start_of(&criterion, most))));
     let question = question.unwrap_or_default();
     let receipt = serde_json::to_string_pretty(&short).expect("a receipt has string keys");
-    let room = EVALUATOR_BYTES - MARKS_BYTES - question.len();
+    let room = at_most.saturating_sub(MARKS_BYTES + question.len());
     format!("{question}{}", fence(start_of(&receipt, room)))
 }
 
@@ -546,16 +561,18 @@ mod tests {
         };
         let paths = (0..500).map(|n| format!("a/rather/long/path/{n}")).collect();
         receipt.evidence = Some(Evidence { checks: vec![check], paths, ..Evidence::default() });
-        let input = evaluator_input(&receipt);
-        assert!(input.len() <= EVALUATOR_BYTES, "{}", input.len());
-        assert!(input.contains("the last words") && input.contains("boom"), "{input}");
+        for room in [EVALUATOR_BYTES, EVALUATOR_FACT_BYTES] {
+            let input = evaluator_input(&receipt, room);
+            assert!(input.len() <= room, "{}", input.len());
+            assert!(input.contains("the last words") && input.contains("boom"), "{input}");
+        }
         let evidence = receipt.evidence.as_mut().expect("it was given");
         evidence.criterion = Some("every page has a text".to_owned());
-        let input = evaluator_input(&receipt);
+        let input = evaluator_input(&receipt, EVALUATOR_BYTES);
         let question = format!("Is this met?\n\n{}\n\n<data ", fence("every page has a text"));
         assert!(input.starts_with(&question), "{input}");
         receipt.evidence.as_mut().expect("it was given").criterion = Some("é".repeat(20_000));
-        let input = evaluator_input(&receipt);
+        let input = evaluator_input(&receipt, EVALUATOR_BYTES);
         assert!(input.len() <= EVALUATOR_BYTES && input.contains("\n</data "), "{}", input.len());
     }
 
