@@ -282,7 +282,8 @@ pub struct Evidence {
     /// Files that the run had to produce and that are missing, or empty where that is not allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Conflicts with branches that the work builds on, which nobody has resolved.
+    /// Why the head is not the whole work: conflicts that nobody has resolved, or a worktree that
+    /// was left on other work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmerged: Vec<String>,
     /// The signal that the step had to give; none if a successful end is enough.

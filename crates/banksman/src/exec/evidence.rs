@@ -17,22 +17,27 @@ use banksman_core::limits::EVIDENCE_PATHS;
 use banksman_core::receipt::Evidence;
 
 use super::files::{AtPath, if_exists};
-use super::git::{CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown};
+use super::git::{
+    CheckoutTarget, CommitChanges, Git, LINK_MODE, SUBMODULE_MODE, Status, failure, shown,
+};
 use super::job::{Verification, Workspace};
 use super::mailbox::FOLDER;
 use super::process::{Result, RunError, Runner};
 use super::worktree::{
     BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, move_branch_to_head,
-    restore_branch,
+    restore_branch, start_of_own_work,
 };
 pub use proof::{CheckProof, run_checks, run_command};
 
+/// What git calls the commits that it is merging in.
+const MERGED_HEADS: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
 /// The most symbolic links that are resolved; a change with more is rejected.
 const MAX_LINKS: usize = 200;
 
 /// Inspects what was done since `prepared`. With a message it commits uncommitted files, unless a
-/// changed path is not allowed. It runs the checks only if the paths are allowed and there is
-/// something to check, or if the checks run unconditionally.
+/// changed path is not allowed or a conflict is not resolved. It runs the checks only if the paths
+/// are allowed, the branch holds the whole work and there is something to check, or if the checks
+/// run unconditionally.
 pub fn gather(
     runner: &mut dyn Runner,
     workspace: &Workspace,
@@ -50,24 +55,33 @@ pub fn gather(
         ..Evidence::default()
     };
     let mut git = job.git();
-    let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence.notes)?;
-    let mut changes = git.changes(&prepared.base, &state.head)?;
+    let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence)?;
+    let others = if state.was_on_base {
+        // Its own commits are on the base, too.
+        Vec::new()
+    } else {
+        merged_since(&mut git, workspace, &state.head)?
+    };
+    evidence.base = start_of_own_work(&mut git, &prepared.base, &others)?;
+    let mut changes = git.changes(&evidence.base, &state.head)?;
     evidence.was_dirty = !state.status.is_clean();
     find_violations(&mut git, worktree, checks, (&changes, &state.status), &mut evidence)?;
     let is_allowed = evidence.outside.is_empty() && evidence.denied.is_empty();
+    evidence.unmerged.extend(unresolved(&mut git, &state.status, prepared)?);
+    let is_whole = evidence.unmerged.is_empty();
 
     if let Some(message) = commit_message
         && is_allowed
-        && !state.is_away
-        && (evidence.was_dirty || git.differs_in_mailbox(&prepared.base, &state.head)?)
-        && let Some(commit) = commit_remaining(&mut git, message, &prepared.base, &state.head)?
+        && is_whole
+        && (evidence.was_dirty || git.differs_in_mailbox(&evidence.base, &state.head)?)
+        && let Some(commit) = commit_remaining(&mut git, message, &evidence.base, &state.head)?
     {
-        changes = git.changes(&prepared.base, &commit)?;
+        changes = git.changes(&evidence.base, &commit)?;
         evidence.committed = Some(commit.clone());
-        state = WorkState { head: commit, status: git.status()?, is_away: false };
+        state = WorkState { head: commit, status: git.status()?, ..state };
     }
     evidence.head = state.head.clone();
-    evidence.commits = git.count(&[&prepared.base], &state.head)?;
+    evidence.commits = count_own(&mut git, &evidence, &others)?;
     let changed = paths(&changes, &state.status).into_iter().take(EVIDENCE_PATHS);
     evidence.paths = changed.map(|path| shown(path)).collect();
     evidence.files = changes.files;
@@ -75,7 +89,7 @@ pub fn gather(
     evidence.deletions = changes.deletions;
 
     let is_due = evidence.commits > 0 || checks.even_unchanged;
-    if is_allowed && is_due && !state.is_away && !checks.commands.is_empty() {
+    if is_allowed && is_due && is_whole && !checks.commands.is_empty() {
         let proof = run_checks(job.runner, worktree, checks)?;
         evidence.checks = proof.checks;
         evidence.notes.extend(proof.notes);
@@ -101,40 +115,146 @@ struct WorkState {
     /// The head of the task's branch.
     head: String,
     status: Status,
-    /// The files in the worktree belong to something other than the task's branch.
-    is_away: bool,
+    /// The worktree was left on the base branch.
+    was_on_base: bool,
 }
 
 impl WorkState {
+    /// Ends on the task's branch, unless the worktree was left on other work.
     fn at(
         git: &mut Git<'_>,
         workspace: &Workspace,
         record: &Path,
-        notes: &mut Vec<String>,
+        evidence: &mut Evidence,
     ) -> Result<Self> {
         let branch = workspace.branch.as_str();
+        let name = format!("refs/heads/{branch}");
+        git.show_hidden_changes()?;
         let mut status = git.status()?;
         if status.head.is_none() {
-            restore_branch(git, branch, record, notes)?;
+            restore_branch(git, branch, record, &mut evidence.notes)?;
             status = git.status()?;
         }
-        let mut is_away = false;
+        let was_on_base = status.branch.as_ref() == Some(&workspace.base);
         match move_branch_to_head(git, branch, &status)? {
             BranchPosition::OnBranch => {}
             BranchPosition::Moved { from } => {
-                notes.push(format!("the work was on {from}; `{branch}` was moved there"));
+                evidence.notes.push(format!("the work was on {from}; `{branch}` was moved there"));
+            }
+            BranchPosition::Away { at, head } if has_nothing_new(git, workspace, &status)? => {
+                git.force_checkout(CheckoutTarget::Branch(branch))?;
+                status = git.status()?;
+                let note = format!("the worktree was left on {at} at {head}, without new work");
+                evidence.notes.push(note);
             }
             BranchPosition::Away { at, head } => {
-                is_away = true;
-                notes.push(format!(
+                let what = format!(
                     "the worktree was left on {at} at {head}, which is not based on `{branch}`"
-                ));
+                );
+                evidence.notes.push(what.clone());
+                evidence.unmerged.push(what);
             }
         }
         let gone = || RunError::failed(format!("reading the branch `{branch}`"), "it is gone");
-        let head = git.commit_of(&format!("refs/heads/{branch}"))?.ok_or_else(gone)?;
-        Ok(Self { head, status, is_away })
+        let head = git.commit_of(&name)?.ok_or_else(gone)?;
+        Ok(Self { head, status, was_on_base })
     }
+}
+
+/// The names of the base, here and on the remote.
+fn base_names(workspace: &Workspace) -> Vec<String> {
+    let Workspace { base, remote, .. } = workspace;
+    let of_remote = remote.iter().map(|remote| format!("refs/remotes/{remote}/{base}"));
+    of_remote.chain([format!("refs/heads/{base}")]).collect()
+}
+
+fn tips_of(git: &mut Git<'_>, names: &[String]) -> Result<Vec<String>> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Ok(git.refs(&names)?.into_values().collect())
+}
+
+/// Whether a worktree that was left elsewhere has nothing that the task's branch or its base lack.
+fn has_nothing_new(git: &mut Git<'_>, workspace: &Workspace, status: &Status) -> Result<bool> {
+    let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
+        return Ok(false);
+    };
+    let mut names = base_names(workspace);
+    names.push(format!("refs/heads/{}", workspace.branch));
+    for tip in tips_of(git, &names)? {
+        if git.is_ancestor(head, &tip)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What the head has of its base as it is now. Commits that others brought to the base while the
+/// run worked are not its own, however they came into its branch.
+fn merged_since(git: &mut Git<'_>, workspace: &Workspace, head: &str) -> Result<Vec<String>> {
+    let mut common = Vec::new();
+    for tip in tips_of(git, &base_names(workspace))? {
+        common.extend(git.merge_base(&tip, head)?);
+    }
+    Ok(common)
+}
+
+/// The number of own commits. None counts if they change nothing all in all: a commit that undoes
+/// the other, or an empty one.
+fn count_own(git: &mut Git<'_>, evidence: &Evidence, others: &[String]) -> Result<u32> {
+    let Evidence { base, head, .. } = evidence;
+    if git.tree_of(base)? == git.tree_of(head)? {
+        return Ok(0);
+    }
+    let mut not_own = vec![base.as_str()];
+    not_own.extend(others.iter().map(String::as_str));
+    git.count(&not_own, head)
+}
+
+/// The conflicts in the worktree that a merge, or whatever works like one, has left and nobody has
+/// resolved: committed, they would look like work.
+fn unresolved(
+    git: &mut Git<'_>,
+    status: &Status,
+    prepared: &PreparedWorktree,
+) -> Result<Vec<String>> {
+    let mut known = vec![prepared.base.clone(), prepared.head.clone()];
+    for name in MERGED_HEADS {
+        known.extend(git.commit_of(name)?);
+    }
+    let is_in_merge = known.len() > 2 || git.has_unmerged()?;
+    if !is_in_merge {
+        return Ok(Vec::new());
+    }
+    let paths: Vec<String> = status.tracked.iter().map(|path| shown(path)).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let marked = left_markers(git, None, &paths, &known)?;
+    let one_sided = status.one_sided.iter().map(|path| {
+        format!("the conflict in {} is not resolved: keep the file or remove it", shown(path))
+    });
+    let marked = marked.iter().map(|path| format!("conflict markers are left in {path}"));
+    Ok(one_sided.chain(marked).take(EVIDENCE_PATHS).collect())
+}
+
+/// The files of these, in a commit or in the worktree, in which conflict markers are left: they
+/// have more than in any of the known commits, in which such lines may be what a test reads.
+pub fn left_markers(
+    git: &mut Git<'_>,
+    commit: Option<&str>,
+    paths: &[String],
+    known: &[&str],
+) -> Result<Vec<String>> {
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = git.conflict_markers(commit, paths)?;
+    for known in known {
+        if found.is_empty() {
+            break;
+        }
+        let before = git.conflict_markers(Some(known), paths)?;
+        found.retain(|path, count| before.get(path).is_none_or(|before| *count > *before));
+    }
+    Ok(found.into_keys().collect())
 }
 
 /// Commits the remaining files; none if nothing differs after all, such as in files that only seem

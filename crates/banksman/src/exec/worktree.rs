@@ -31,6 +31,7 @@ pub(in crate::exec) use link::{WorktreeState, common_folder};
 use lock::WorktreeLock;
 pub use merging::BranchConflict;
 use merging::MergedBranch;
+pub(in crate::exec) use merging::start_of_own_work;
 use pool::SET_UP;
 pub(in crate::exec) use recover::{BranchPosition, move_branch_to_head, restore_branch};
 

@@ -21,7 +21,7 @@ pub(super) struct Unmet {
 /// explains the rest.
 pub(super) fn unmet(evidence: &Evidence) -> Option<Unmet> {
     failure_signal(evidence)
-        .or_else(|| unresolved_conflict(evidence))
+        .or_else(|| unfinished_work(evidence))
         .or_else(|| missing_outputs(evidence))
         .or_else(|| missing_signal(evidence))
 }
@@ -34,10 +34,11 @@ pub(super) fn failure_signal(evidence: &Evidence) -> Option<Unmet> {
     Some(Unmet { detail: format!("{basis}{}", note.unwrap_or_default()), basis })
 }
 
-fn unresolved_conflict(evidence: &Evidence) -> Option<Unmet> {
+fn unfinished_work(evidence: &Evidence) -> Option<Unmet> {
     let first = evidence.unmerged.first()?;
     let rest = evidence.unmerged[1..].iter().map(|other| format!("; {other}"));
-    let detail = format!("a branch is not merged in: {first}{}", rest.collect::<String>());
+    let rest: String = rest.collect();
+    let detail = format!("the branch does not have the whole work: {first}{rest}");
     Some(Unmet { basis: detail.clone(), detail })
 }
 

@@ -8,30 +8,20 @@ use banksman_core::limits::SENT_PROMPT_BYTES;
 use banksman_core::receipt::Evidence;
 use banksman_core::text::start_of;
 
+use super::super::evidence::left_markers;
 use super::super::git::Git;
 use super::super::job::{AgentWork, JobResult, Workspace};
-use super::super::worktree::{self, BranchConflict, diverged};
+use super::super::worktree::{BranchConflict, PreparedWorktree, diverged};
 use super::Keeper;
 use super::stages::MARKS_BYTES;
 
 impl Keeper {
-    /// Whether no conflict markers are left in the files of the worktree that conflicted.
-    pub(super) fn is_joined(
-        &mut self,
-        workspace: &Workspace,
-        prepared: &worktree::PreparedWorktree,
-    ) -> JobResult<bool> {
-        let mut git = Git::at(self, &workspace.worktree);
-        let paths: Vec<String> = conflict_paths(prepared).collect();
-        Ok(marked(&mut git, None, &paths, prepared)?.is_empty())
-    }
-
     /// The conflicts that nobody has resolved: a branch that the work does not contain, or files
     /// in which conflict markers are left.
     pub(super) fn unmerged(
         &mut self,
         workspace: &Workspace,
-        prepared: &worktree::PreparedWorktree,
+        prepared: &PreparedWorktree,
         evidence: &Evidence,
     ) -> JobResult<Vec<String>> {
         if workspace.merges_in.is_empty() {
@@ -44,40 +34,16 @@ impl Keeper {
                 unmerged.push(conflict.to_string());
             }
         }
-        let paths = conflict_paths(prepared).chain(evidence.paths.iter().cloned());
-        let paths: Vec<String> = paths.collect();
-        for path in marked(&mut git, Some(&evidence.head), &paths, prepared)? {
+        let of_conflicts = prepared.conflicts.iter().flat_map(|conflict| &conflict.paths);
+        let paths: Vec<String> = of_conflicts.chain(&evidence.paths).cloned().collect();
+        let tips = prepared.conflicts.iter().map(|conflict| &conflict.tip);
+        let known: Vec<&str> =
+            tips.chain([&prepared.base, &prepared.head]).map(String::as_str).collect();
+        for path in left_markers(&mut git, Some(&evidence.head), &paths, &known)? {
             unmerged.push(format!("conflict markers are left in {path}"));
         }
         Ok(unmerged)
     }
-}
-
-fn conflict_paths(prepared: &worktree::PreparedWorktree) -> impl Iterator<Item = String> {
-    prepared.conflicts.iter().flat_map(|conflict| conflict.paths.iter().cloned())
-}
-
-/// The files of these in which conflict markers are left: they have more than any of the commits
-/// that were joined, in which such lines may be what a test reads.
-fn marked(
-    git: &mut Git<'_>,
-    commit: Option<&str>,
-    paths: &[String],
-    prepared: &worktree::PreparedWorktree,
-) -> JobResult<Vec<String>> {
-    if paths.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut found = git.conflict_markers(commit, paths)?;
-    let tips = prepared.conflicts.iter().map(|conflict| &conflict.tip);
-    for joined in tips.chain([&prepared.base, &prepared.head]) {
-        if found.is_empty() {
-            break;
-        }
-        let known = git.conflict_markers(Some(joined), paths)?;
-        found.retain(|path, count| known.get(path).is_none_or(|known| *count > *known));
-    }
-    Ok(found.into_keys().collect())
 }
 
 /// The prompt of an agent that has to join branches first; none if nothing conflicts.

@@ -165,9 +165,7 @@ impl Keeper {
             .transpose()?;
         let mut evidence = match place {
             Some((workspace, prepared)) => {
-                // A merge that the agent did not finish must not become a commit of markers.
-                let is_joined = self.is_joined(workspace, prepared)?;
-                let message = (succeeded && is_joined).then_some(work.commit_message.as_str());
+                let message = succeeded.then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
                 let checks = Verification { commands, ..demanded.clone() };
                 evidence::gather(self, workspace, prepared, &checks, message)?
@@ -179,7 +177,8 @@ impl Keeper {
             self.find_pull_request(workspace, &mut evidence);
         }
         if let Some((workspace, prepared)) = place {
-            evidence.unmerged = self.unmerged(workspace, prepared, &evidence)?;
+            let unmerged = self.unmerged(workspace, prepared, &evidence)?;
+            evidence.unmerged.splice(0..0, unmerged);
         }
         if let Some(reference) = set_aside.flatten() {
             let note = format!("it was to answer only; what it changed is saved as `{reference}`");
@@ -207,10 +206,11 @@ impl Keeper {
         self.open_mailbox(checks, &folder)?;
         self.status_file.status.stage = Stage::Evidence;
         let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
-        let gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
+        let mut gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
         let criterion = checks.criterion.clone();
         let unmerged = self.unmerged(workspace, &prepared, &gathered)?;
-        self.receipt.evidence = Some(Evidence { missing, criterion, unmerged, ..gathered });
+        gathered.unmerged.splice(0..0, unmerged);
+        self.receipt.evidence = Some(Evidence { missing, criterion, ..gathered });
         Ok(())
     }
 

@@ -87,8 +87,11 @@ impl WorktreeJob<'_> {
                 Err(conflict) => conflicts.push(conflict),
             }
         }
-        let base =
-            if tips.is_empty() { base } else { start_of_own_work(&mut git, base, &head, &tips)? };
+        let tips: Vec<String> = tips.into_iter().map(|(_, tip)| tip).collect();
+        let start = start_of_own_work(&mut git, &base, &tips)?;
+        // A conflict that somebody resolved was work, and what is merged without one is none.
+        let is_all = !tips.is_empty() && git.tree_of(&start)? == git.tree_of(&head)?;
+        let base = if is_all { head.clone() } else { start };
         Ok(MergedBranch { base, head, conflicts })
     }
 
@@ -233,16 +236,15 @@ fn merge_in(
     Err(diverged(why))
 }
 
-/// The commit to measure the task's own work from: one that contains the base and every merged
-/// branch, since merged work is not the task's. It may be on no branch.
-fn start_of_own_work(
+/// The commit to measure the task's own work from: one that contains the base and everything that
+/// was merged in, since merged work is not the task's. It may be on no branch.
+pub(in crate::exec) fn start_of_own_work(
     git: &mut Git<'_>,
-    base: String,
-    head: &str,
-    tips: &[(String, String)],
+    base: &str,
+    merged: &[String],
 ) -> Result<String> {
-    let mut start = base;
-    for (_, tip) in tips {
+    let mut start = base.to_owned();
+    for tip in merged {
         if git.is_ancestor(tip, &start)? {
             continue;
         }
@@ -250,11 +252,9 @@ fn start_of_own_work(
             start.clone_from(tip);
             continue;
         }
-        // A conflict that somebody resolved was work.
         if let MergeTree::Clean { tree } = git.merge_tree(&start, tip)? {
             start = git.commit_tree(&tree, &[&start, tip], "start of the task's own work\n")?;
         }
     }
-    let is_all = git.tree_of(&start)? == git.tree_of(head)?;
-    Ok(if is_all { head.to_owned() } else { start })
+    Ok(start)
 }

@@ -339,3 +339,136 @@ fn user_hooks_and_settings_do_not_reach_us() {
     assert_eq!((evidence.paths, evidence.commits), (vec!["ä".to_owned()], 1));
     assert!(!Path::new(&trace).exists());
 }
+
+/// Whatever works like a merge can end half-way, and the markers in its files are no work.
+#[test]
+fn a_conflict_that_nobody_resolved_is_not_committed() {
+    const MINE: &str = "one\nmine\nthree\n";
+    let failing = |world: &World, at: &Path, args: &[&str]| {
+        let identity = ["-c", "user.name=x", "-c", "user.email=x@x"];
+        let output = std::process::Command::new("git")
+            .args([&identity[..], args].concat())
+            .current_dir(at)
+            .env_clear()
+            .envs(world.env())
+            .output()
+            .unwrap();
+        assert!(!output.status.success(), "{args:?} has no conflict");
+    };
+    let ends: [(&str, &[&[&str]]); 6] = [
+        ("conflict markers are left in src/a.txt", &[&["merge", "other"]]),
+        ("conflict markers are left in src/a.txt", &[&["merge", "other"], &["add", "--all"]]),
+        ("conflict markers are left in src/a.txt", &[&["cherry-pick", "other"]]),
+        ("conflict markers are left in src/a.txt", &[&["revert", "--no-edit", "HEAD~1"]]),
+        ("conflict markers are left in src/a.txt", &[&["stash", "apply", "other-stash"]]),
+        ("the conflict in src/a.txt is not resolved", &[&["merge", "removing"]]),
+    ];
+    for (expected, commands) in ends {
+        let (world, workspace, prepared) = begun();
+        let at = &workspace.worktree;
+        world.git(at, &["checkout", "--quiet", "-b", "other"]);
+        world.work(at, "src/a.txt", "one\ntheirs\nthree\n");
+        world.git(at, &["checkout", "--quiet", "-b", "removing", "HEAD~1"]);
+        world.git(at, &["rm", "--quiet", "src/a.txt"]);
+        world.commit_in(at, "removed");
+        world.git(at, &["checkout", "--quiet", "banksman/t1"]);
+        write(&at.join("src/a.txt"), "one\nstashed\nthree\n");
+        world.git(at, &["stash", "--quiet"]);
+        world.git(at, &["tag", "other-stash", "stash@{0}"]);
+        world.work(at, "src/a.txt", "one\nfirst\nthree\n");
+        world.work(at, "src/a.txt", MINE);
+        let (first, rest) = commands.split_first().unwrap();
+        failing(&world, at, first);
+        for command in rest {
+            world.git(at, command);
+        }
+        let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+        assert!(evidence.unmerged[0].starts_with(expected), "{commands:?}: {evidence:?}");
+        assert_eq!((&evidence.committed, evidence.checks.len()), (&None, 0), "{commands:?}");
+        // Resolved, it is committed, whether or not anybody has told git so.
+        write(&at.join("src/a.txt"), "one\nboth\nthree\n");
+        if expected.starts_with("the conflict") {
+            world.git(at, &["add", "src/a.txt"]);
+        }
+        let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+        assert_eq!((evidence.unmerged.len(), evidence.checks.len()), (0, 1), "{commands:?}");
+        assert!(evidence.committed.is_some(), "{commands:?}");
+    }
+}
+
+#[test]
+fn a_worktree_left_on_other_work_proves_nothing() {
+    let (world, workspace, prepared) = begun();
+    let at = &workspace.worktree;
+    let head = world.work(at, "a", "bad");
+    world.git(at, &["checkout", "--quiet", "--detach", "main"]);
+    world.work(at, "a", "good");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["grep good a"]));
+    assert!(said(&evidence.unmerged, "not based on `banksman/t1`"), "{evidence:?}");
+    assert_eq!((&evidence.head, evidence.checks.len()), (&head, 0));
+
+    // Where nothing is that anybody could lose, the checks see the branch.
+    for elsewhere in ["main", "banksman/t1~1"] {
+        world.git(at, &["checkout", "--quiet", "--detach", elsewhere]);
+        let evidence = world.gather(&workspace, &prepared, &checks(&["grep good a"]));
+        assert_eq!((&evidence.head, evidence.unmerged.len()), (&head, 0), "{elsewhere}");
+        assert!(!evidence.checks[0].passed(), "{elsewhere}");
+        assert_eq!(world.git(at, &["branch", "--show-current"]), "banksman/t1");
+    }
+}
+
+#[test]
+fn commits_that_change_nothing_are_no_work() {
+    let (world, workspace, prepared) = begun();
+    let at = &workspace.worktree;
+    world.git(at, &["commit", "--quiet", "--allow-empty", "-m", "all done"]);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.commits, evidence.checks.len()), (0, 0));
+    world.work(at, "a", "x");
+    world.git(at, &["revert", "--no-edit", "HEAD"]);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!((evidence.commits, evidence.checks.len()), (0, 0));
+    world.work(at, "a", "x");
+    assert_eq!(world.gather(&workspace, &prepared, &checks(&["true"])).commits, 4);
+}
+
+/// What others brought to the base meanwhile is their work, however a run takes it over.
+#[test]
+fn what_reached_the_base_meanwhile_is_not_the_run_s_own_work() {
+    let takes: [&[&str]; 3] =
+        [&["merge", "--ff-only", "main"], &["rebase", "main"], &["merge", "--no-ff", "main"]];
+    for take in takes {
+        for has_own in [false, true] {
+            let (world, workspace, prepared) = begun();
+            world.work(&world.repo(), ".github/workflows/ci.yml", "theirs");
+            if has_own {
+                world.work(&workspace.worktree, "own", "x");
+            }
+            if !(has_own && take.contains(&"--ff-only")) {
+                world.git(&workspace.worktree, take);
+            }
+            let denied = only(&[], &[".github/"]);
+            let evidence = world.gather(&workspace, &prepared, &denied);
+            let own: &[&str] = if has_own { &["own"] } else { &[] };
+            assert_eq!(evidence.commits > 0, has_own, "{take:?}");
+            assert_eq!(evidence.paths, own, "{take:?}");
+            assert_eq!(evidence.denied, [""; 0], "{take:?}");
+        }
+    }
+}
+
+/// The checks would see what the commit does not have.
+#[test]
+fn changes_that_git_was_told_to_overlook_are_work() {
+    for mark in ["--skip-worktree", "--assume-unchanged"] {
+        let (world, workspace, prepared) = begun();
+        let at = &workspace.worktree;
+        world.work(at, "code ä.txt", "bad");
+        world.git(at, &["update-index", mark, "code ä.txt"]);
+        write(&at.join("code ä.txt"), "good");
+        let evidence = world.gather(&workspace, &prepared, &checks(&["grep good code*"]));
+        assert!(evidence.was_dirty && evidence.committed.is_some(), "{mark}: {evidence:?}");
+        let shown = world.git(&world.repo(), &["show", "banksman/t1:code ä.txt"]);
+        assert_eq!((shown.as_str(), evidence.checks[0].passed()), ("good", true), "{mark}");
+    }
+}
