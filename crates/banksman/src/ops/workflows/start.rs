@@ -118,6 +118,12 @@ fn plan(
     Ok(StartPlan { children, heads, places })
 }
 
+/// What the files of steps in the mailbox are named after.
+fn file_names(steps: &[Step]) -> BTreeSet<String> {
+    let gates = steps.iter().filter_map(|step| step.gate.as_ref()).map(|gate| gate.id.clone());
+    steps.iter().map(|step| step.id.clone()).chain(gates).collect()
+}
+
 struct WorkflowStart<'a> {
     store: &'a Store,
     library: &'a Library,
@@ -126,8 +132,8 @@ struct WorkflowStart<'a> {
     children: Vec<NewChild>,
     /// The index of each step in `children`, by its workflow and its id.
     places: BTreeMap<(String, String), usize>,
-    /// The place in the mailbox of each workflow.
-    mailboxes: BTreeMap<String, Option<String>>,
+    /// The place in the mailbox of each workflow, and the names of its files there.
+    mailboxes: BTreeMap<String, (Option<String>, BTreeSet<String>)>,
     /// A lifecycle is proven once for all steps with the same settings.
     known: BTreeMap<String, Definition>,
     has_repo: bool,
@@ -230,7 +236,7 @@ impl WorkflowStart<'_> {
         let settings = self.settings(step);
         let mut child = self.child(Purpose::Step, settings, title.trim(), fields.into(), &key)?;
         // After its key, so that a repeated start is the same request.
-        if let Some(place) = self.place(&flow.id)? {
+        if let Some(place) = self.place(flow)? {
             let spec = value_of(&step.clone().placed(&place));
             child.add.new.fields.insert(Field::Spec.to_string(), spec);
         }
@@ -270,24 +276,29 @@ impl WorkflowStart<'_> {
         self.has_repo && (by_facts || step.criterion.is_some())
     }
 
-    /// Where this run exchanges files, if another one of the same workflow is still using the
-    /// folders of the mailbox: `NAME-2`.
-    fn place(&mut self, id: &str) -> Result<Option<String>, OpsError> {
-        if let Some(known) = self.mailboxes.get(id) {
+    /// Where this run exchanges files, if another workflow with a step or gate of the same name is
+    /// still using the folders of the mailbox: `NAME-2`.
+    fn place(&mut self, flow: &Workflow) -> Result<Option<String>, OpsError> {
+        if let Some((known, _)) = self.mailboxes.get(&flow.id) {
             return Ok(known.clone());
         }
-        let mut all = recent_in(self.store, Some(&self.request.project))?;
-        all.retain(|stored| stored.text(Field::Workflow) == Some(id) && !stored.state().terminal);
-        let mut taken = BTreeSet::new();
-        for open in &all {
-            let steps = self.store.children(open.task.id)?;
-            let spec: Option<Step> =
-                steps.first().map(|step| step.data(Field::Spec)).transpose()?.flatten();
-            taken.extend(spec.map(|spec| spec.place));
+        let own = file_names(&flow.steps);
+        let beside = self.mailboxes.values().filter(|(_, names)| !names.is_disjoint(&own));
+        let mut taken: BTreeSet<Option<String>> = beside.map(|(place, _)| place.clone()).collect();
+        let mut open = recent_in(self.store, Some(&self.request.project))?;
+        open.retain(|stored| !stored.state().terminal);
+        for stored in &open {
+            let steps = self.store.children(stored.task.id)?;
+            let specs = steps.iter().filter_map(|step| step.data::<Step>(Field::Spec).transpose());
+            let specs: Vec<Step> = specs.collect::<Result<_, _>>()?;
+            if !file_names(&specs).is_disjoint(&own) {
+                taken.extend(specs.into_iter().map(|spec| spec.place));
+            }
         }
-        let numbered = (2..).map(|number| Some(format!("{}-{number}", workflow::file_name(id))));
+        let name = workflow::file_name(&flow.id);
+        let numbered = (2..).map(|number| Some(format!("{name}-{number}")));
         let place = iter::once(None).chain(numbered).find(|place| !taken.contains(place)).flatten();
-        self.mailboxes.insert(id.to_owned(), place.clone());
+        self.mailboxes.insert(flow.id.clone(), (place.clone(), own));
         Ok(place)
     }
 

@@ -74,3 +74,24 @@ fn runs_that_start_at_the_same_moment_have_places_of_their_own() {
     let places: BTreeSet<_> = workflows.iter().map(|stored| place(stored.task.id)).collect();
     assert_eq!((workflows.len(), places.len()), (RUNS, RUNS), "{places:?}");
 }
+
+/// A signal is for one workflow, whatever other files call their steps and gates.
+#[test]
+fn two_files_with_steps_of_one_name_share_no_signal() {
+    let stage = Stage::new();
+    let first = stage.spec("w", SPEC);
+    let second = stage.spec("v", &SPEC.replace("id: w,", "id: v,"));
+    let apart = SPEC.replace("id: w,", "id: u,").replace("id: A", "id: B").replace("G", "H");
+    let apart = stage.spec("u", &apart);
+    for spec in [&first, &second, &apart] {
+        stage.announce(&[spec]);
+    }
+    stage.pulse_until("all are somebody's", || {
+        ["w", "v"].iter().all(|flow| stage.step_is(flow, "A", "interactive"))
+            && stage.step_is("u", "B", "interactive")
+    });
+    assert_eq!(stage.listed("steps"), ["A.md", "B.md", "v-2"]);
+    stage.signal("A-done.json", "{}");
+    stage.pulse_until("the first is done", || stage.step_is("w", "A", "gate(human)"));
+    assert!(stage.step_is("v", "A", "interactive"), "it was not meant");
+}
