@@ -9,11 +9,16 @@ use super::contract::{
 };
 use super::problem::{Problem, nearest};
 use super::prove::{Proof, routed, routes};
-use super::{FieldDecl, FieldUpdates, FieldWriters, RoleId, Route, State, Transition};
+use super::{FieldDecl, FieldUpdates, FieldWriters, Lifecycle, RoleId, Route, State, Transition};
 
 impl Proof<'_> {
     pub(super) fn contract_is_kept(&self, found: &mut Vec<Problem>) {
-        self.demands_are_met(found);
+        // Of a purpose that is wrong, nothing is demanded.
+        let before = found.len();
+        self.engine_lifecycles_keep_their_purpose(found);
+        if found.len() == before {
+            self.demands_are_met(found);
+        }
         self.settings_are_those_of_the_contract(found);
         self.counters_are_those_of_the_contract(found);
         self.fields_are_those_of_the_contract(found);
@@ -22,7 +27,6 @@ impl Proof<'_> {
         self.fields_can_be_set(found);
         self.computed_fields_are_not_set(found);
         self.conditions_make_sense(found);
-        self.engine_lifecycles_keep_their_purpose(found);
     }
 
     fn demands_are_met(&self, found: &mut Vec<Problem>) {
@@ -385,7 +389,18 @@ impl Proof<'_> {
 
     fn engine_lifecycles_keep_their_purpose(&self, found: &mut Vec<Problem>) {
         let own = |purpose: &Purpose| purpose.engine_lifecycle() == Some(&self.lifecycle.id);
-        let Some(wanted) = Purpose::ALL.into_iter().find(own) else { return };
+        let Some(wanted) = Purpose::ALL.into_iter().find(own) else {
+            let Lifecycle { purpose, line, .. } = self.lifecycle;
+            let engines = purpose.engine_lifecycle().map(|id| {
+                let message = format!(
+                    "the engine creates tasks of the purpose `{purpose}` by the lifecycle `{id}` alone"
+                );
+                let help = format!("write `lifecycle: {id}` to replace that one, or `purpose: task`");
+                Problem::in_line(*line, message, help)
+            });
+            found.extend(engines);
+            return;
+        };
         if wanted != self.lifecycle.purpose {
             let message = format!(
                 "the purpose `{}` does not fit the id `{}`, of which the engine creates tasks itself",
