@@ -75,7 +75,8 @@ pub fn check(lifecycle: &Lifecycle, task: &Task) -> Result<(), Broken> {
 pub fn unreadable(lifecycle: &Lifecycle, task: &Task) -> Vec<FieldError> {
     let (purpose, mut errors) = (lifecycle.purpose, Vec::new());
     let known = Field::RULES.iter().map(|rule| rule.item).filter(|_| !lifecycle.legacy);
-    for field in known.filter(|known| known.is_owed_to(purpose)) {
+    let owed = known.filter(|field| field.is_owed_to(purpose) && lifecycle.has_field(*field));
+    for field in owed {
         if !task.fields.contains_key(field.name()) {
             let message = format!("is missing, and every {purpose} is created with it");
             errors.push(FieldError::new(field.name(), message));

@@ -61,7 +61,10 @@ fn a_lifecycle_that_one_handle_brought_is_read_by_others(world: &World) {
 /// be another lifecycle.
 fn settings_are_read_back_to_the_last_bit(world: &World) {
     let settings = "settings:\n  share: 0.5\n  careful: false\n  crew: day";
+    let reads = "  - from: parked\n    to: queued\n    on: wake\n    by: [human]\n    guards: \
+                 [{ field: weight, that: weight > share or careful or feedback == crew }]\n";
     let source = include_str!("harness.yaml").replace("settings:", settings);
+    let source = source + reads;
     let numbers = [0.1 + 0.2, 1e300, -0.0, 1.0 / 3.0, 9_007_199_254_740_993.0, 5e-324];
     let store = world.open();
     for number in numbers {
