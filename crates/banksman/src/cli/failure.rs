@@ -64,7 +64,7 @@ where
 /// A usage error in one line: what is wrong, with the arguments and values that it names, but
 /// without the usage and without colours.
 fn in_words(error: &clap::Error) -> String {
-    let text = error.render().to_string();
+    let text = error.render().to_string().replace("\n\n  tip:", ";");
     let said = text.split("\n\nUsage:").next().unwrap_or(&text);
     let said = said.split("\n\nFor more information").next().unwrap_or(said);
     let lines = said.trim_start_matches("error: ").lines().map(str::trim);

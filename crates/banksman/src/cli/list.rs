@@ -10,6 +10,7 @@ use super::{Context, Exit, Result};
 use crate::api::task::{Task, TaskPage};
 use crate::ops::rest::goes_on_by_itself;
 use crate::ops::tasks::{self, TaskListing};
+use crate::ops::{Session, projects};
 use crate::store::Stored;
 use crate::store::query::{Filter, PAGE, Progress};
 
@@ -66,7 +67,7 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Exit> {
         return context.out.text(&ids);
     }
     if tasks.is_empty() {
-        context.out.say(&empty_reason(context, args)?);
+        context.out.say(&empty_reason(context, &session, args)?);
         say_hidden(context, left_out);
         return Ok(context.out.next(&["add 'TITLE'", "status"]));
     }
@@ -92,8 +93,14 @@ fn say_hidden(context: &Context, reviews: i64) {
     }
 }
 
-/// Why the list is empty; perhaps there is no such state.
-fn empty_reason(context: &Context, args: &ListArgs) -> Result<String> {
+/// Why the list is empty; perhaps there is no such project or state.
+fn empty_reason(context: &Context, session: &Session, args: &ListArgs) -> Result<String> {
+    if let Some(project) = &context.project_flag
+        && !projects::is_set_up(session, project)?
+    {
+        let project = sanitize(project);
+        return Ok(format!("no matching tasks, and no project `{project}` was set up here"));
+    }
     let Some(state) = &args.state else { return Ok("no matching tasks".to_owned()) };
     let words = context.library().state_words()?;
     if words.contains(state) {

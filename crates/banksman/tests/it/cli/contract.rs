@@ -242,7 +242,7 @@ fn a_failure_is_one_document_on_stdout() {
     assert_snapshot!(sandbox.run(&["show", "--json", "--frob"]), @r#"
     exit 2
     -- stdout
-    {"success":false,"errors":[{"field":"--frob","message":"unexpected argument '--frob' found tip: to pass '--frob' as a value, use '-- --frob'"}],"allowedTransitions":[],"code":"BM-E001","hint":"`banksman help` lists the commands, `banksman help COMMAND` explains one"}
+    {"success":false,"errors":[{"field":"--frob","message":"unexpected argument '--frob' found; to pass '--frob' as a value, use '-- --frob'"}],"allowedTransitions":[],"code":"BM-E001","hint":"`banksman help` lists the commands, `banksman help COMMAND` explains one"}
     "#);
     let failed = sandbox.run(&["add", "A", "--lifecycle", "none", "--json"]);
     assert_eq!(failed.error()["code"], "BM-E016");
@@ -280,6 +280,8 @@ fn a_usage_error_is_whole() {
     ] {
         assert_eq!(sandbox.run(&[args, &["--json"]].concat()).error()["code"], code, "{args:?}");
     }
+    let empty = sandbox.run(&["--project", "nope", "list"]).stderr;
+    assert!(empty.contains("no project `nope` was set up here"), "{empty}");
     let far = sandbox.run(&["help", "nope"]).stderr;
     assert!(!far.contains("did you mean"), "{far}");
 }
