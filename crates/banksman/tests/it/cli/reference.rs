@@ -141,6 +141,7 @@ fn the_contract_of_lifecycles() {
     page.push_str(&section("Fields", "type, set by", Field::RULES, |item| {
         let sources = item.sources().iter().map(|source| match source.needs() {
             Some(needs) => format!("the engine with {needs}"),
+            None if item.is_record() => "the system alone".to_owned(),
             None => "whoever creates the task".to_owned(),
         });
         let mut sources: Vec<String> = sources.collect();
