@@ -132,7 +132,7 @@ impl Failure {
 
 /// The argument that a usage error is about is its field.
 fn usage(error: &clap::Error, failure: &Failure) -> ErrorReport {
-    let is_no_id = error.source().is_some_and(|source| source.is::<NotAnId>());
+    let is_no_id = error.source().is_some_and(<dyn Error>::is::<NotAnId>);
     let code = if is_no_id { Code::NotAnId } else { Code::Usage };
     let problem = ErrorReport::new(code, Hint::ListCommands, failure);
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
