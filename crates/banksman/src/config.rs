@@ -8,6 +8,7 @@ mod agents;
 mod ancestors;
 mod daily;
 mod environment;
+pub mod home;
 mod keys;
 mod layer;
 mod panel;

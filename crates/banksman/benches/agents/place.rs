@@ -66,8 +66,11 @@ impl Place {
         let address = folder.path().join("store.db").display().to_string();
         let flags = Flags::from([("store", address.clone())]);
         let config = config::resolve(&flags, &Environment::default(), &project)?;
-        let agents =
-            Agents { home: folder.path().to_owned(), node: "bench".to_owned(), ..config.agents };
+        let agents = Agents {
+            home: folder.path().to_owned().into(),
+            node: "bench".to_owned(),
+            ..config.agents
+        };
         let target: Target = address.parse()?;
         let store = Store::open(&target, &Options::default())?;
         let site = LocalSite::open(&agents.home, Path::new(PROGRAM))?;

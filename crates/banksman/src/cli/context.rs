@@ -13,6 +13,7 @@ use super::failure::{Failure, Result};
 use super::output::Output;
 use super::symbols::Symbols;
 use crate::clock;
+use crate::config::home::OWNER;
 use crate::config::{self, Color, Config, ConfigError, Environment, Flags};
 use crate::ops::library::Library;
 use crate::ops::principal::{Principal, RunCaller};
@@ -100,6 +101,10 @@ impl Context {
             ..Options::default()
         };
         let store = Store::open(target, &options)?;
+        if let Some(id) = store.id()? {
+            let home = &config.agents.home;
+            home.settle(&id).map_err(Failure::file("read", &home.given().join(OWNER)))?;
+        }
         let session = if config.is_inside_run {
             let (token, key) = (config.token_hash.as_deref(), config.keeper_hash.as_deref());
             Session::inside_run(store, token, key, config.run.as_deref())?

@@ -27,6 +27,8 @@ pub(super) struct DownArgs {
 
 pub(super) fn run(context: &Context, args: &DownArgs) -> Result<Exit> {
     let (caller, agents) = (context.principal(), &context.config.agents);
+    // Which folder is that of the store is known once it is open; a broken one stops nothing here.
+    drop(context.session());
     let pid = shutdown::stop_up(&caller, &agents.home)?;
     let mut stopped = StoppedJobs::default();
     if args.agents {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant as Moment};
 
@@ -26,6 +26,7 @@ use crate::api::changes as dto;
 use crate::api::prompt::{Cut, RenderedPrompt};
 use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
+use crate::config::home::{Home, OWNER};
 use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeError, WakeReason, Waker};
 use crate::engine::{
@@ -106,6 +107,9 @@ pub(super) struct Runtime {
 impl Runtime {
     pub(super) fn of(config: &Config, store: Store) -> Result<Self> {
         let agents = config.agents.clone();
+        if let Some(id) = store.id()? {
+            claim_home(&agents.home, &id)?;
+        }
         let program = env::current_exe().map_err(Failure::Program)?;
         let path = Environment::passed(&["PATH".to_owned()]).remove("PATH").unwrap_or_default();
         let workers = agents.workers_or_found(&path);
@@ -450,6 +454,26 @@ fn left_of(pulse: &TurnReport, took: Duration) -> Duration {
 }
 
 /// Locks the home folder: two `up` on one home would conflict.
+/// The first store that works in a folder has the folder itself.
+fn claim_home(home: &Home, store: &str) -> Result<()> {
+    let path = home.given().join(OWNER);
+    let failed = Failure::file("write", &path);
+    if !path.try_exists().map_err(failed)? {
+        fs::create_dir_all(home.given()).map_err(failed)?;
+        // The file is there as a whole or not at all, whoever else is writing it.
+        let draft = path.with_extension(std::process::id().to_string());
+        fs::write(&draft, store).map_err(failed)?;
+        let linked = fs::hard_link(&draft, &path);
+        fs::remove_file(&draft).map_err(failed)?;
+        if let Err(error) = linked
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(failed(error));
+        }
+    }
+    home.settle(store).map_err(failed)
+}
+
 fn lock_home(home: &Path) -> Result<File> {
     let path = up_lock(home);
     let failed = Failure::file("lock", &path);

@@ -9,6 +9,7 @@ use banksman_core::schedule::{Budget, COMMAND_WORKER, Worker};
 use banksman_core::time::Span;
 
 use super::environment::EnvVars as Var;
+use super::home::Home;
 use super::keys::Raw;
 use super::panel::{Panels, panels};
 use super::policy::PolicyFile;
@@ -20,7 +21,7 @@ const DOCSER: &str = "docser";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agents {
-    pub home: PathBuf,
+    pub home: Home,
     pub node: String,
     pub limits: AgentLimits,
     pub budgets: BudgetSettings,
@@ -140,7 +141,7 @@ impl Agents {
 /// `root` is the base of the project's relative paths.
 pub(super) fn agents(layers: &Layers, root: &Path) -> Result<Agents> {
     Ok(Agents {
-        home: PathBuf::from(layers.text_of("home")),
+        home: PathBuf::from(layers.text_of("home")).into(),
         node: layers.text_of("node"),
         limits: AgentLimits {
             agents: narrow(layers.number("limits.agents")),
@@ -262,7 +263,7 @@ pub(super) fn narrow(number: u64) -> u32 {
     u32::try_from(number).expect("the check limits numbers")
 }
 
-/// Beside the store, so that two stores never share runs.
+/// Beside the store.
 pub(super) fn default_home(store: &str, environment: &Environment) -> String {
     let path = store.strip_prefix("sqlite:").unwrap_or(store);
     let beside = Path::new(path).parent().filter(|_| !path.is_empty() && !path.contains("://"));

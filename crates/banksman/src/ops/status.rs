@@ -142,12 +142,12 @@ pub fn job_statuses(agents: &Agents, summary: &StatusSummary) -> BTreeMap<RunId,
 
 /// Counts files, which is slow. A folder that cannot be read counts as empty.
 pub fn home_use(agents: &Agents, summary: &StatusSummary) -> HomeUse {
-    let home = &agents.home;
+    let home: &Path = &agents.home;
     let repos: Vec<PathBuf> =
         summary.overview.projects.iter().map(|(_, path)| PathBuf::from(path)).collect();
     let worktrees = mark::worktrees(home, &repos).unwrap_or_default();
     let mut disk = disk_use(home, DISK_ENTRIES);
-    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
+    let real_home = home.canonicalize().unwrap_or_else(|_| home.to_path_buf());
     let is_outside = |path: &&Path| !path.starts_with(home) && !path.starts_with(&real_home);
     for path in worktrees.iter().map(|worktree| worktree.path.as_path()).filter(is_outside) {
         let more = disk_use(path, DISK_ENTRIES - disk.entries);

@@ -92,7 +92,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     7 "0007" "task-budget-requests",
     8 "0008" "awake-nodes",
     9 "0009" "questions-and-answers",
-    10 "0010" "uncounted-time",
+    10 "0010" "uncounted-time-and-id",
 };
 
 #[derive(Debug, thiserror::Error)]

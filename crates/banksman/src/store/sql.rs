@@ -511,6 +511,7 @@ statements! {
     RESUME_ACCOUNT = "UPDATE accounts SET paused_until = NULL, probing = 0, hits = 0, reason = '' WHERE name = $1 RETURNING name";
     END_PAUSES = "UPDATE accounts SET paused_until = NULL, probing = 1 WHERE paused_until <= $1 RETURNING name";
     SET_PAUSED = "UPDATE switches SET value = $1, changed_by = $2, changed_at = $3 WHERE name = 'paused'";
+    STORE_ID = "SELECT id, created_at FROM store";
     PAUSED = "SELECT value, name FROM switches WHERE name = 'paused'";
     OPEN_BATCH = concat!("SELECT o.name FROM (", open_batches!(), ") o WHERE o.name = $1");
     BATCH_LOAD = batch_loads!("", "WHERE b.name = $1");

@@ -1,4 +1,4 @@
-//! The switch that pauses the whole store.
+//! What concerns the whole store: its id, and the switch that pauses it.
 
 use banksman_core::time::Instant;
 
@@ -7,6 +7,11 @@ use super::tx::{Tx, params};
 use super::{Result, Store, StoreError, sql};
 
 impl Store {
+    /// The name of this store among all stores; none if it is damaged.
+    pub fn id(&self) -> Result<Option<String>> {
+        Ok(self.rows(sql::STORE_ID, &[], |row| row.get(0))?.pop())
+    }
+
     /// Sets whether everything is paused. Runs under way continue.
     pub fn set_paused(&self, paused: bool, who: &str, now: Instant) -> Result<()> {
         let columns = params![paused, who, now];

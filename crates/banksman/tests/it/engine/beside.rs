@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::driver::{Driver, NODE};
 use super::harness::Harness;
+use super::processes::wait_until;
 
 const RUN: RunId = RunId { task: TaskId(1), epoch: 1 };
 
@@ -92,4 +93,31 @@ fn who_claims_and_is_too_slow_to_start_does_not_change_the_token_either() {
         other.turn();
     });
     assert_its_token_is_known(&harness);
+}
+
+/// Runs are named by their tasks, so those of two stores have the same names.
+#[test]
+fn two_stores_that_share_a_home_share_no_run() {
+    let harness = Harness::new(&[]);
+    let of = |store: &str, args: &[&str]| {
+        let output = harness.command(args).env("BANKSMAN_STORE", harness.path(store)).output();
+        let output = output.expect("the program starts");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for store in ["store.db", "other.db"] {
+        of(store, &["init"]);
+        of(store, &["add", "--quiet", &format!("work in {store}")]);
+        wait_until("its run is over", || {
+            of(store, &["pulse"]);
+            of(store, &["show", "t1", "--json"]).contains("\"kind\": \"done\"")
+                || of(store, &["list", "--json"]).contains("\"done\"")
+        });
+    }
+    assert_eq!(harness.starts(), ["r1.1", "r1.1"]);
+    let home = harness.home(NODE);
+    let others: Vec<_> = fs::read_dir(home.join("stores")).expect("a folder").collect();
+    let other = others[0].as_ref().expect("a folder").path();
+    assert_eq!(others.len(), 1);
+    assert!([home, other].iter().all(|home| home.join("past/r1.1").is_dir()));
 }

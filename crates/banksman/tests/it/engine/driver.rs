@@ -50,7 +50,7 @@ impl Driver {
         let flags = Flags::from([("store", address.to_owned())]);
         let config = config::resolve(&flags, &Environment::default(), &repo).expect("settings");
         let home = root.join(format!("home-{NODE}"));
-        let agents = Agents { home, node: NODE.to_owned(), ..config.agents };
+        let agents = Agents { home: home.into(), node: NODE.to_owned(), ..config.agents };
         let target: Target = address.parse().expect("a store");
         let store = Store::open(&target, &Options::default()).expect("the store opens");
         let site = LocalSite::open(&agents.home, Path::new(PROGRAM)).expect("a site");

@@ -219,7 +219,7 @@ impl Rules {
         let runs = |runs| Budget { runs: Some(runs), ..Budget::default() };
         Agents {
             policy: PolicyFile::default(),
-            home: PathBuf::from(format!("/srv/node{node}")),
+            home: PathBuf::from(format!("/srv/node{node}")).into(),
             node: format!("node{node}"),
             limits: AgentLimits {
                 agents: capacity,

@@ -384,7 +384,8 @@ transitions: [{ from: granted, to: over, on: drop, by: [human] }]
 /// A former build found its requests by numbered keys. This takes a store back to its schema.
 fn downgrade(world: &World) {
     let mut raw = world.raw();
-    let newer = ["task_budget_requests", "notice_deliveries", "channels", "notices", "changes"];
+    let newer =
+        ["task_budget_requests", "notice_deliveries", "channels", "notices", "changes", "store"];
     for table in newer.into_iter().chain(["budget_requests"]) {
         raw.run(&format!("DROP TABLE {table}"));
     }

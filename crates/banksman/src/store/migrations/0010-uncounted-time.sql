@@ -1,1 +1,0 @@
-ALTER TABLE tasks ADD COLUMN uncounted_ms {int} NOT NULL DEFAULT 0
