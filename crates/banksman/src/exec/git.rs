@@ -11,6 +11,7 @@
 
 mod changes;
 mod id;
+mod objects;
 mod obstacles;
 mod pulls;
 mod quoted;
@@ -198,9 +199,9 @@ impl<'a> Git<'a> {
         Ok(self.line("rev-list --count", &args)?.parse().unwrap_or(u32::MAX))
     }
 
-    /// The changes of a commit since its merge base with `base`, for whoever judges them: a summary,
-    /// then the patch. Neither the attributes of files nor the repository's settings, both of which
-    /// the author of the changes can write, hide a line or run a program.
+    /// The changes of a commit since its merge base with `base`, for those who judge them: a
+    /// summary, then the patch. Neither the attributes of files nor the repository's settings, both
+    /// of which the author of the changes can write, hide a line or run a program.
     pub fn diff(&mut self, base: &str, head: &str) -> Result<String> {
         let range = format!("{base}...{head}");
         let command = "diff --stat --patch --text --no-textconv --no-ext-diff --unified=3 \
@@ -419,11 +420,6 @@ impl<'a> Git<'a> {
             Some((shown(&quoted::unquote(path)), count.parse().ok()?))
         };
         Ok(found.stdout.lines().filter_map(read).collect())
-    }
-
-    /// The target of a symbolic link in a commit.
-    pub fn link_target(&mut self, object: &str) -> Result<String> {
-        Ok(self.run_checked("cat-file blob", &[object], SHORT)?.stdout)
     }
 
     // Running.

@@ -58,6 +58,7 @@ pub fn merge(
         if let Some(check) = job.failed_check(checks, &head)? {
             return Ok(MergeReport::Rejected { check });
         }
+        job.repo_git().keep_objects(&base, &head)?;
         match job.update_base(&base, &head)? {
             BaseUpdate::Done => return Ok(MergeReport::Merged { head }),
             BaseUpdate::Moved => {}

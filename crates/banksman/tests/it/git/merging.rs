@@ -8,7 +8,7 @@ use banksman::exec::merge::{find, merge};
 use banksman::exec::process::{PlainRunner, Program, ProgramOutput, RunError, Runner};
 use banksman_core::receipt::MergeReport;
 
-use super::{LocksIndex, World, checks, read, write};
+use super::{LocksIndex, World, checks, git_with, read, write};
 
 fn try_merge(world: &World, workspace: &Workspace, checks: &Verification) -> MergeReport {
     merge(&mut world.runner(), workspace, checks, "Merge t1\n", None).unwrap()
@@ -280,4 +280,35 @@ fn merges_leave_one_spare_worktree_at_most() {
     let pool = world.spare().join("pool");
     let pool = fs::read_dir(pool).unwrap().next().unwrap().unwrap().path();
     assert_eq!(fs::read_dir(pool).unwrap().count(), 1);
+}
+
+/// An agent may keep its objects outside of the repository, in a folder that goes away.
+#[test]
+fn merged_work_is_in_the_repository_itself() {
+    let world = World::new();
+    let workspace = world.workspace("t1");
+    drop(world.prepare(&workspace));
+    let objects = world.repo().join(".git/objects");
+    let elsewhere = world.root().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let mut env = world.env();
+    for (name, path) in
+        [("GIT_OBJECT_DIRECTORY", &elsewhere), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", &objects)]
+    {
+        env.insert(name.to_owned(), path.display().to_string());
+    }
+    for number in 0..2 {
+        write(&workspace.worktree.join("new.txt"), &number.to_string());
+        for args in [&["add", "--all"][..], &["commit", "--quiet", "-m", "work"]] {
+            git_with(env.clone(), &workspace.worktree, args);
+        }
+    }
+    write(&objects.join("info/alternates"), &format!("{}\n", elsewhere.display()));
+    let merged = try_merge(&world, &workspace, &checks(&["test -e new.txt"]));
+    let MergeReport::Merged { head } = merged else { panic!("{merged:?}") };
+    fs::remove_dir_all(elsewhere).unwrap();
+    fs::remove_file(objects.join("info/alternates")).unwrap();
+    world.git(&world.repo(), &["rev-list", "--objects", &head]);
+    assert_eq!(world.git(&world.repo(), &["show", "main:new.txt"]), "1");
+    world.git(&world.repo(), &["fsck", "--connectivity-only"]);
 }
