@@ -24,8 +24,8 @@ use super::job::{Verification, Workspace};
 use super::mailbox::FOLDER;
 use super::process::{Result, RunError, Runner};
 use super::worktree::{
-    BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, move_branch_to_head,
-    restore_branch, start_of_own_work,
+    BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, left_heads,
+    move_branch_to_head, restore_branch, start_of_own_work,
 };
 pub use proof::{CheckProof, run_checks, run_command};
 
@@ -54,6 +54,7 @@ pub fn gather(
         notes: prepared.notes.clone(),
         ..Evidence::default()
     };
+    evidence.notes.extend(job.repair(&record)?);
     let mut git = job.git();
     let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence)?;
     let others = if state.was_on_base {
@@ -82,6 +83,10 @@ pub fn gather(
     }
     evidence.head = state.head.clone();
     evidence.commits = count_own(&mut git, &evidence, &others)?;
+    let left = left_heads(&record, prepared.logged_bytes).during("reading the log of", worktree)?;
+    for reference in job.save_left(&left, &state.head)? {
+        evidence.notes.push(format!("commits that the run has left are saved as `{reference}`"));
+    }
     let changed = paths(&changes, &state.status).into_iter().take(EVIDENCE_PATHS);
     evidence.paths = changed.map(|path| shown(path)).collect();
     evidence.files = changes.files;
@@ -129,7 +134,6 @@ impl WorkState {
     ) -> Result<Self> {
         let branch = workspace.branch.as_str();
         let name = format!("refs/heads/{branch}");
-        git.show_hidden_changes()?;
         let mut status = git.status()?;
         if status.head.is_none() {
             restore_branch(git, branch, record, &mut evidence.notes)?;

@@ -14,6 +14,7 @@ pub mod names;
 pub(in crate::exec) mod pool;
 mod recover;
 pub mod removal;
+mod repair;
 pub mod rescue;
 
 use std::fs;
@@ -27,7 +28,7 @@ use super::files::{AtPath, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::{JobResult, Workspace};
 use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing, quoted};
-pub(in crate::exec) use link::{WorktreeState, common_folder};
+pub(in crate::exec) use link::{WorktreeState, common_folder, left_heads};
 use lock::WorktreeLock;
 pub use merging::BranchConflict;
 use merging::MergedBranch;
@@ -55,6 +56,8 @@ pub struct PreparedWorktree {
     pub conflicts: Vec<BranchConflict>,
     /// Remarks for people that need no action: a fetch that failed, work that was saved.
     pub notes: Vec<String>,
+    /// How long the log of its heads was, so that what comes after it is the run's.
+    pub logged_bytes: u64,
     /// Keeps other processes out of the worktree until it is dropped.
     pub held: WorktreeLock,
 }
@@ -127,8 +130,9 @@ fn prepare_with(job: &mut WorktreeJob<'_>) -> JobResult<PreparedWorktree> {
         return Err(setup_failed(workspace, command, &output));
     }
     job.note_empty_submodules()?;
-    let fresh = checkout.fresh;
-    Ok(PreparedWorktree { base, head, fresh, conflicts, notes: take(&mut job.notes), held })
+    let (fresh, notes) = (checkout.fresh, take(&mut job.notes));
+    let logged_bytes = link::logged_bytes(&checkout.record);
+    Ok(PreparedWorktree { base, head, fresh, conflicts, notes, logged_bytes, held })
 }
 
 /// Work on a task's worktree and its repository, by whatever runs its programs.
@@ -240,6 +244,12 @@ fn check_names(workspace: &Workspace) -> JobResult<()> {
     let names = [Some(&workspace.branch), Some(&workspace.base), workspace.remote.as_ref()];
     match names.into_iter().flatten().find(|name| !names::is_branch_name(name)) {
         None => Ok(()),
+        // What git writes into the file for old readers, if refs are elsewhere.
+        Some(name) if name == ".invalid" => Err(unusable(format!(
+            "`{}` keeps its refs in a reftable, which Banksman cannot read; convert it with `git \
+             refs migrate --ref-format=files`",
+            workspace.repo.display()
+        ))),
         Some(name) => Err(unusable(format!("`{name}` is not a valid git name"))),
     }
 }

@@ -70,6 +70,12 @@ impl Git<'_> {
         Ok(!output.stdout.is_empty())
     }
 
+    pub fn is_in_a_ref(&mut self, commit: &str) -> Result<bool> {
+        let contains = format!("--contains={commit}");
+        let output = self.run_checked("for-each-ref --count=1", &[&contains], LONG)?;
+        Ok(!output.stdout.is_empty())
+    }
+
     /// Merges a commit into the checked-out branch. A failed merge may stay unfinished.
     pub fn merge_in(&mut self, commit: &str, message: &str) -> Result<ProgramOutput> {
         let command = "merge --quiet --ff --no-edit --no-verify --no-autostash --no-gpg-sign";

@@ -19,6 +19,12 @@ const SPARE: &str = "banksman keeps this worktree for its next use";
 const INITIALIZING: &str = "initializing";
 /// A record holds a few small files; a `.git` file holds one path.
 const FILE_BYTES: u64 = 16 * 1024;
+/// The log of a worktree's heads, in its record.
+const HEAD_LOG: &str = "logs/HEAD";
+/// How much of that log is read after a run: thousands of entries.
+const LOG_BYTES: u64 = 1024 * 1024;
+/// How the log calls an operation that leaves commits.
+const LEAVES: [&str; 3] = ["checkout:", "reset:", "rebase"];
 /// The most records examined per repository.
 const RECORDS: usize = 100_000;
 
@@ -157,7 +163,7 @@ pub(super) fn link_folder_at(worktree: &Path, record: &Path, future: &Path) -> i
 /// The last commit of the head according to this worktree's reflog, even if its branch is gone;
 /// none without a reflog.
 pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
-    let mut log = fs::File::open(record.join("logs/HEAD")).ok()?;
+    let mut log = fs::File::open(record.join(HEAD_LOG)).ok()?;
     let bytes = files::read_end(&mut log, FILE_BYTES).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let mut fields = text.lines().next_back()?.split(' ');
@@ -165,6 +171,31 @@ pub(in crate::exec) fn last_head(record: &Path) -> Option<String> {
     // The last entry may be the deletion.
     let is_none = |commit: &str| commit.bytes().all(|byte| byte == b'0');
     [new, old].into_iter().find(|commit| !is_none(commit)).map(str::to_owned)
+}
+
+/// The length of the log of a worktree's heads.
+pub(super) fn logged_bytes(record: &Path) -> u64 {
+    record.join(HEAD_LOG).metadata().map_or(0, |found| found.len())
+}
+
+/// The commits that a worktree's head has left for others since its log had this length. Commits
+/// that were amended are not among them: others took their place.
+pub(in crate::exec) fn left_heads(record: &Path, since: u64) -> io::Result<Vec<String>> {
+    let Some(log) = files::if_exists(fs::File::open(record.join(HEAD_LOG)))? else {
+        return Ok(Vec::new());
+    };
+    let bytes = log.metadata()?.len().saturating_sub(since).min(LOG_BYTES);
+    let bytes = files::read_end(&mut { log }, bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let left = text.lines().filter_map(|line| {
+        let (ids, message) = line.split_once('\t')?;
+        let is_left = LEAVES.iter().any(|operation| message.starts_with(operation));
+        ids.split(' ').next().filter(|_| is_left).map(str::to_owned)
+    });
+    let mut left: Vec<String> = left.collect();
+    left.sort();
+    left.dedup();
+    Ok(left)
 }
 
 /// Locks the record against `git worktree prune` during the move and marks the worktree as spare.

@@ -74,6 +74,8 @@ impl WorktreeJob<'_> {
     /// Makes a worktree usable. Returns whether it is clean.
     pub(super) fn recover(&mut self, record: &Path) -> JobResult<bool> {
         self.clear_locks(Some(record))?;
+        let repaired = self.repair(record)?;
+        self.notes.extend(repaired);
         self.undo_interrupted(record)?;
         self.abort_unfinished(record)?;
         let branch = self.workspace.branch.as_str();

@@ -83,6 +83,7 @@ impl WorktreeJob<'_> {
     fn save_and_retire(&mut self, record: &Path, safe: &[String]) -> Result<Removed> {
         let worktree = &self.workspace.worktree;
         self.clear_locks(Some(record))?;
+        self.repair(record)?;
         let saved = self.save(record, safe)?;
         if !saved.whole {
             let kept = self.move_aside(worktree, "kept")?;

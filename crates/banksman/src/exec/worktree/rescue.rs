@@ -50,7 +50,32 @@ pub fn take_back(
     Ok(saved.reference)
 }
 
+/// The most commits that a run left and that are looked at.
+const MAX_LEFT: usize = 50;
+
 impl WorktreeJob<'_> {
+    /// Saves commits that a run has left, unless a ref contains them or the head has their changes.
+    /// Returns the refs.
+    pub(in crate::exec) fn save_left(
+        &mut self,
+        left: &[String],
+        head: &str,
+    ) -> Result<Vec<String>> {
+        let worktree = &self.workspace.worktree;
+        let mut git = self.repo_git();
+        let mut saved = Vec::new();
+        for commit in left.iter().take(MAX_LEFT) {
+            if git.commit_of(commit)?.is_some()
+                && !git.is_in_a_ref(commit)?
+                && git.tree_of(commit)? != git.tree_of(head)?
+                && git.lacks_changes_of(head, commit)?
+            {
+                saved.push(store_ref(&mut git, worktree, commit)?);
+            }
+        }
+        Ok(saved)
+    }
+
     /// Saves what is in the worktree and not reachable from any of the `safe` commits.
     pub(super) fn save(&mut self, record: &Path, safe: &[String]) -> Result<Saved> {
         let status = self.git().status()?;

@@ -472,3 +472,41 @@ fn changes_that_git_was_told_to_overlook_are_work() {
         assert_eq!((shown.as_str(), evidence.checks[0].passed()), ("good", true), "{mark}");
     }
 }
+
+/// A run may leave its own commits, and those of earlier runs, for others.
+#[test]
+fn commits_that_a_run_leaves_are_saved() {
+    type Leaves = fn(&World, &Path);
+    let table: [(Leaves, usize); 5] = [
+        (|world, at| drop(world.git(at, &["reset", "--quiet", "--hard", "main"])), 1),
+        (
+            |world, at| {
+                world.git(at, &["checkout", "--quiet", "--detach", "main"]);
+                world.git(at, &["branch", "--quiet", "-D", "banksman/t1"]);
+            },
+            1,
+        ),
+        (|world, at| drop(world.git(at, &["rebase", "--quiet", "main"])), 0),
+        (|world, at| drop(world.git(at, &["commit", "--quiet", "--amend", "-m", "other"])), 0),
+        (
+            |world, at| {
+                world.git(at, &["reset", "--quiet", "--soft", "HEAD~2"]);
+                world.git(at, &["commit", "--quiet", "-m", "squashed"]);
+            },
+            0,
+        ),
+    ];
+    for (number, (leaves, saved)) in table.into_iter().enumerate() {
+        let (world, workspace, prepared) = begun();
+        let at = &workspace.worktree;
+        world.work(&world.repo(), "of the base", "x");
+        world.work(at, "one", "x");
+        let last = world.work(at, "precious", "x");
+        leaves(&world, at);
+        let evidence = world.gather(&workspace, &prepared, &checks(&[]));
+        let refs = world.git(&world.repo(), &["for-each-ref", "refs/banksman/rescue/t1/"]);
+        assert_eq!(refs.lines().count(), saved, "{number}: {evidence:?}");
+        assert_eq!(refs.starts_with(&last), saved == 1, "{number}: {evidence:?}");
+        assert_eq!(said(&evidence.notes, "refs/banksman/rescue/t1/1"), saved == 1, "{number}");
+    }
+}

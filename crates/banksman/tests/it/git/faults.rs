@@ -139,6 +139,29 @@ fn a_worktree_says_that_its_submodules_are_empty() {
     assert!(said(&prepared.notes, "empty submodules: lib;"), "{:?}", prepared.notes);
 }
 
+/// Each attempt would meet the same damage.
+#[test]
+fn what_git_cannot_read_is_made_again() {
+    for damaged in ["worktrees/t1/HEAD", "worktrees/t1/index", "refs/heads/banksman/t1"] {
+        let world = World::new();
+        let workspace = world.workspace("t1");
+        let prepared = world.prepare(&workspace);
+        let head = world.work(&workspace.worktree, "a", "x");
+        let damaged = world.repo().join(".git").join(damaged);
+        write(&damaged, "garbage\n");
+        let evidence = world.gather(&workspace, &prepared, &checks(&["test -e a"]));
+        assert_eq!((&evidence.head, evidence.commits, evidence.checks.len()), (&head, 1, 1));
+        drop(prepared);
+        write(&damaged, "garbage\n");
+        let prepared = world.prepare(&workspace);
+        assert_eq!(prepared.head, head);
+        assert!(!prepared.notes.is_empty() && world.status(&workspace.worktree).is_empty());
+        drop(prepared);
+        write(&damaged, "garbage\n");
+        assert!(world.remove(&workspace).rescue.is_some());
+    }
+}
+
 /// Whatever an agent makes of its branch, no other branch of the repository is written or deleted.
 #[test]
 fn a_branch_that_points_to_another_one_becomes_one_of_its_own() {

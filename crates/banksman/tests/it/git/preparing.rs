@@ -3,6 +3,7 @@
 use std::fs;
 use std::thread;
 
+use banksman::exec::job::Workspace;
 use banksman::exec::worktree::removal::SPARES;
 use banksman_core::receipt::PrepareFault;
 
@@ -263,6 +264,18 @@ fn names_that_git_does_not_take_are_refused() {
         let fault = world.try_prepare(&workspace).unwrap_err();
         assert!(fault.detail.contains("is not a valid git name"), "{name}: {fault}");
     }
+}
+
+/// Then the file with the checked-out branch names none, and neither does any other.
+#[test]
+fn a_repository_with_a_reftable_is_for_a_person() {
+    let world = World::new();
+    fs::remove_file(world.repo().join(".git/refs/heads/main")).unwrap();
+    write(&world.repo().join(".git/HEAD"), "ref: refs/heads/.invalid\n");
+    let base = banksman::exec::repo::base_branch(&world.repo()).unwrap();
+    let fault = world.try_prepare(&Workspace { base, ..world.workspace("t1") }).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Unusable, "{fault}");
+    assert!(fault.detail.contains("git refs migrate"), "{fault}");
 }
 
 #[test]
