@@ -358,6 +358,7 @@ fn subtask(parent: &Stored, placed: &OrderedItem<'_>, definition: Definition) ->
     let own = match placed.item {
         PlanItem::Spike(_) => vec![(Field::Spike, Value::from(true))],
         PlanItem::Subtask(own) => vec![
+            (Field::Spike, Value::from(false)),
             (Field::Touches, Value::from(files)),
             (Field::Estimate, Value::from(hours(own.estimate_minutes))),
         ],
