@@ -288,7 +288,9 @@ impl Field {
             FieldSource::Record => false,
         };
         let (rule, sources) = (self.rule(), self.sources());
+        // A flag that is not set is false.
         rule.demanded_by.contains(&purpose)
+            && self.shape() != FLAG
             && sources.contains(&Creator)
             && sources.iter().all(is_elsewhere)
     }
