@@ -322,7 +322,7 @@ fn needs_that_are_known_are_no_news() {
 fn a_lease_is_only_ever_made_longer() {
     let mut world = working();
     let until = world.task.lease.as_ref().expect("it is claimed").expires_at;
-    world.now = banksman_core::time::Instant(world.now.0 - 60_000);
+    world.now = Instant(world.now.0 - 60_000);
     world.heartbeat(1, false).expect("it holds the task");
     assert_eq!(world.task.lease.as_ref().expect("still").expires_at, until);
 }
