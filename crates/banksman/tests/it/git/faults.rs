@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use banksman::exec::git::OLDEST;
 use banksman::exec::job::Workspace;
@@ -416,6 +416,14 @@ mod a_git_killed_anywhere_leaves_nothing_that_stops_the_next {
     }
 }
 
+/// A lock on all refs counts as left behind only after half a minute.
+fn let_time_pass(world: &World) {
+    let lock = world.repo().join(".git/packed-refs.lock");
+    if let Ok(lock) = fs::File::options().write(true).open(lock) {
+        lock.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+}
+
 /// The round says which program is killed, and after how many milliseconds.
 fn killed_and_used_again(rounds: Range<u32>) {
     let world = World::new();
@@ -439,6 +447,7 @@ fn killed_and_used_again(rounds: Range<u32>) {
         let mut kills = Kills { calls: (round / 2) % 12, is_dead: false, ..kills };
         let killed = remove(&mut kills, &workspace);
         drop(killed);
+        let_time_pass(&world);
         remove(&mut world.runner(), &workspace).unwrap();
         assert!(!workspace.worktree.exists());
         let rescues = format!("refs/banksman/rescue/t{round}/");
