@@ -51,16 +51,7 @@ pub(super) enum SpecError {
 
 impl From<EngineError> for SpecError {
     fn from(error: EngineError) -> Self {
-        match error {
-            // Nobody but a person can change them, so another attempt would end the same way.
-            EngineError::Project { .. } => {
-                Self::Impossible(format!("{}. Correct that file first", with_causes(&error)))
-            }
-            EngineError::Store(_)
-            | EngineError::Site(_)
-            | EngineError::Mailbox(_)
-            | EngineError::BuiltIn { .. } => Self::Engine(error),
-        }
+        Self::Engine(error)
     }
 }
 

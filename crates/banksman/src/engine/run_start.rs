@@ -59,6 +59,12 @@ impl<'a> RunStarts<'a> {
                 return self.ends.end_without_receipt(run, ended, turn).map(drop);
             }
             Err(SpecError::Engine(error @ EngineError::Store(_))) => return Err(error),
+            // Only a person can change the settings of a project.
+            Err(SpecError::Engine(error @ EngineError::Project { .. })) => {
+                let detail = format!("{}. Correct that file first", with_causes(&error));
+                let ended = EndCause::NotPrepared { detail, class: PrepareFault::Unusable };
+                return self.ends.end_without_receipt(run, ended, turn).map(drop);
+            }
             Err(SpecError::Engine(error)) => Err(with_causes(&error)),
         };
         if let Err(detail) = started {
