@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use banksman_core::failure::FailureClass;
 use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::contract::{Field, SettingName};
 use banksman_core::lifecycle::expr::Value;
 use banksman_core::lifecycle::{Outcome, StateKind};
 use banksman_core::machine::Task;
 use banksman_core::panel::Panel;
-use banksman_core::time::Span;
+use banksman_core::time::{Instant, Span};
 use banksman_core::workflow::assignment::in_worktree;
 use banksman_core::workflow::{Criterion, Signal, Workflow};
 
@@ -22,7 +23,7 @@ use crate::config::Agents;
 use crate::exec::job::{LeftOut, Verification};
 use crate::exec::worktree::names;
 use crate::prompts::{PromptError, Prompts};
-use crate::store::runs::PAST_RUNS;
+use crate::store::runs::{PAST_RUNS, PastRun};
 use crate::store::{Store, Stored};
 
 /// Where gates put their feedback.
@@ -248,6 +249,44 @@ pub(super) fn place(stored: &Stored) -> Result<(String, String)> {
         }
         (Some(_) | None, _) => (task.id.to_string(), task.title.clone()),
     })
+}
+
+/// Since when the task exists that a worktree and its branch are made for.
+pub(super) fn since(store: &Store, stored: &Stored) -> Result<Instant> {
+    let Task { id, parent, created_at, .. } = &stored.task;
+    match parent.filter(|_| place(stored).is_ok_and(|(name, _)| name != id.to_string())) {
+        Some(parent) => Ok(store.task(parent)?.task.created_at),
+        None => Ok(*created_at),
+    }
+}
+
+/// Whether an earlier run has worked in a task's worktree, so that its branch was made for it. A
+/// run that ended before that is none. Work without runs leaves nothing in the store to tell by.
+pub(super) fn has_begun(store: &Store, stored: &Stored) -> Result<bool> {
+    if stored.is_workflow() || may_be_laid_out(stored) {
+        return Ok(true);
+    }
+    let here = place(stored)?;
+    let parent = stored.task.parent.filter(|_| here.0 != stored.task.id.to_string());
+    let sharing = match parent {
+        Some(parent) => store.all_children(parent)?,
+        None => vec![stored.clone()],
+    };
+    for task in sharing {
+        if place(&task)? != here {
+            continue;
+        }
+        let runs = store.past_runs(task.task.id, PAST_RUNS)?;
+        let is_before = |run: &PastRun| {
+            matches!(run.class, None | Some(FailureClass::Unusable | FailureClass::Env))
+        };
+        let worked =
+            |run: &PastRun| run.head.is_some() || (run.outcome.is_some() && !is_before(run));
+        if may_be_laid_out(&task) || runs.iter().any(worked) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(super) fn branch_of(stored: &Stored, agents: &Agents) -> Result<String> {

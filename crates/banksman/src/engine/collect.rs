@@ -152,7 +152,7 @@ impl Collect<'_> {
         else {
             return Ok(Fields::new());
         };
-        let project = self.settings.find(&stored.task.project)?;
+        let project = self.settings.project_of(self.store, stored)?;
         let merged_as = project.map(|Project { base, remote, .. }| {
             value_of(&MergedAs { base, head: head.clone(), remote })
         });

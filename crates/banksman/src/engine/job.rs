@@ -107,7 +107,7 @@ impl<'a> JobSpecs<'a> {
             let reason = format!("there is no worker `{worker}` on this machine any more");
             return Err(SpecError::Impossible(reason));
         };
-        let project = self.settings.find(&stored.task.project)?;
+        let project = self.settings.project_of(self.store, stored)?;
         if project.is_none() && !stored.task.project.is_empty() {
             return Err(SpecError::Impossible(self.without_repository(&stored.task)?));
         }
@@ -270,7 +270,7 @@ impl<'a> JobSpecs<'a> {
         if stored.is_driven_by_person() {
             return self.inspection(stored, job);
         }
-        let Some(project) = self.settings.find(&stored.task.project)? else {
+        let Some(project) = self.settings.project_of(self.store, stored)? else {
             return Err(SpecError::Impossible(self.without_repository(&stored.task)?));
         };
         let assignment = self.assignments.of(stored)?;
@@ -341,7 +341,7 @@ impl<'a> JobSpecs<'a> {
         if stored.task.epoch == 0 && !without_run {
             return Ok(None);
         }
-        let Some(project) = self.settings.find(&stored.task.project)? else { return Ok(None) };
+        let Some(project) = self.settings.project_of(self.store, stored)? else { return Ok(None) };
         let assignment = self.assignments.of(stored)?;
         self.spec(stored, job, &project, &assignment, JobWork::CleanUp).map(Some)
     }
@@ -376,6 +376,8 @@ impl<'a> JobSpecs<'a> {
             left_out: self.assignments.left_out(stored, &project.agents)?,
             retry: assignment::feedback_globs(assignment),
             base: project.base.clone(),
+            since: assignment::since(self.store, stored)?,
+            has_begun: assignment::has_begun(self.store, stored)?,
             remote: project.remote.clone(),
             setup: worktrees.setup.clone(),
             spare: names::spare_folder(home),

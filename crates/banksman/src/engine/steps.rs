@@ -180,7 +180,7 @@ impl<'a> Steps<'a> {
     fn lay_out(&self, moved: MovedStep<'_>, turn: &mut Turn) -> Result<()> {
         let MovedStep { child, step, parent } = moved;
         let (Some(project), Some(flow)) =
-            (self.settings.find(&child.task.project)?, workflow_of(parent)?)
+            (self.settings.project_of(self.store, child)?, workflow_of(parent)?)
         else {
             return Ok(());
         };

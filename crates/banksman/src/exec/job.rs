@@ -108,6 +108,12 @@ pub struct Workspace {
     pub branch: String,
     /// The branch that the work starts from and is merged into.
     pub base: String,
+    /// When the task was made: ids of tasks of different stores are the same.
+    #[serde(default = "nowhen")]
+    pub since: Instant,
+    /// Whether the store knows that somebody has worked here, so that the branch was made for it.
+    #[serde(default)]
+    pub has_begun: bool,
     /// The remote to fetch the base from; none for a repository without one.
     pub remote: Option<String>,
     /// A command to run in a new worktree before anything else.
@@ -123,6 +129,10 @@ pub struct Workspace {
     /// copied to the same place in the worktree.
     #[serde(default)]
     pub retry: Vec<String>,
+}
+
+fn nowhen() -> Instant {
+    Instant(0)
 }
 
 /// Work that people go on without.

@@ -23,7 +23,8 @@ pub fn base_branch(repo: &Path) -> Option<String> {
         git.join(&name).is_file()
             || packed.lines().any(|line| line.split(' ').nth(1) == Some(&name))
     };
-    let published = read(&git.join("refs/remotes/origin/HEAD"));
+    // Without the remote, nobody has published it.
+    let published = remote(repo).and_then(|_| read(&git.join("refs/remotes/origin/HEAD")));
     let published =
         published.as_deref().and_then(|text| text.trim().strip_prefix("ref: refs/remotes/origin/"));
     let usual = || ["main", "master"].into_iter().find(exists);
@@ -92,13 +93,21 @@ mod tests {
     fn the_base_does_not_follow_a_checkout() {
         let head = (".git/HEAD", "ref: refs/heads/topic\n");
         type Files<'a> = &'a [(&'a str, &'a str)];
-        let table: [(Files<'_>, Option<&str>); 6] = [
+        let table: [(Files<'_>, Option<&str>); 7] = [
             (&[head], Some("topic")),
             (&[head, (".git/refs/heads/main", "abc\n")], Some("main")),
             (&[head, (".git/packed-refs", "# pack-refs\nabc refs/heads/master\n")], Some("master")),
             (
-                &[head, (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/dev\n")],
+                &[
+                    head,
+                    (".git/config", "[remote \"origin\"]\n"),
+                    (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/dev\n"),
+                ],
                 Some("dev"),
+            ),
+            (
+                &[head, (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/dev\n")],
+                Some("topic"),
             ),
             (&[(".git/HEAD", "0123abcd\n")], None),
             (&[], None),

@@ -5,6 +5,7 @@
 //! templates, `mark` finds existing worktrees, `pool` keeps spare ones, `merging` merges other
 //! tasks' work in, `rescue` saves work and `removal` removes worktrees.
 
+pub mod beginning;
 mod link;
 pub mod lock;
 pub mod mark;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use banksman_core::receipt::{EndCause, PrepareFault};
 
-use super::files::{AtPath, with_cause};
+use super::files::{AtPath, if_exists, with_cause};
 use super::git::{self, CheckoutTarget, Git};
 use super::job::{JobResult, Workspace};
 use super::process::{Program, ProgramOutput, Result, RunError, Runner, is_missing, quoted};
@@ -58,6 +59,8 @@ pub struct PreparedWorktree {
     pub notes: Vec<String>,
     /// How long the log of its heads was, so that what comes after it is the run's.
     pub logged_bytes: u64,
+    /// The repository's own list of ignored files when the work began.
+    pub excludes: Vec<u8>,
     /// Keeps other processes out of the worktree until it is dropped.
     pub held: WorktreeLock,
 }
@@ -100,6 +103,7 @@ fn prepare_with(job: &mut WorktreeJob<'_>) -> JobResult<PreparedWorktree> {
         let worktree = workspace.worktree.display();
         unusable(format!("`{worktree}` cannot be used as a worktree: {why}; move it away"))
     })?;
+    job.take_branch(&branches, found.is_some())?;
     let checkout = match found {
         Some(record) => {
             let is_clean = job.recover(&record)?;
@@ -130,9 +134,10 @@ fn prepare_with(job: &mut WorktreeJob<'_>) -> JobResult<PreparedWorktree> {
         return Err(setup_failed(workspace, command, &output));
     }
     job.note_empty_submodules()?;
-    let (fresh, notes) = (checkout.fresh, take(&mut job.notes));
     let logged_bytes = link::logged_bytes(&checkout.record);
-    Ok(PreparedWorktree { base, head, fresh, conflicts, notes, logged_bytes, held })
+    let excludes = job.excludes()?;
+    let (fresh, notes) = (checkout.fresh, take(&mut job.notes));
+    Ok(PreparedWorktree { base, head, fresh, conflicts, notes, logged_bytes, excludes, held })
 }
 
 /// Work on a task's worktree and its repository, by whatever runs its programs.
@@ -153,6 +158,16 @@ impl<'a> WorktreeJob<'a> {
         let repo = &workspace.repo;
         let common = common_folder(repo).during("opening the repository", repo)?;
         Ok(Self { runner, workspace, common, notes: Vec::new() })
+    }
+
+    /// Where the repository's own list of ignored files is, which no commit has.
+    pub(in crate::exec) fn exclude_file(&self) -> PathBuf {
+        self.common.join("info/exclude")
+    }
+
+    pub(in crate::exec) fn excludes(&self) -> Result<Vec<u8>> {
+        let path = self.exclude_file();
+        Ok(if_exists(fs::read(&path)).during("reading", &path)?.unwrap_or_default())
     }
 
     /// git in the worktree.
@@ -309,6 +324,35 @@ impl WorktreeJob<'_> {
             }
         };
         Ok(Branches { start, branch: local_branch, published: remote_branch })
+    }
+
+    /// Refuses a branch or a worktree of the task's name that was not made for it: whatever is
+    /// there would count as the task's work.
+    fn take_branch(&mut self, branches: &Branches, is_there: bool) -> JobResult<()> {
+        let Workspace { branch, worktree, .. } = self.workspace;
+        let is_own = beginning::is_own(self.workspace);
+        if is_there && !is_own && beginning::is_of_other(self.workspace) {
+            let path = worktree.display();
+            return Err(unusable(format!(
+                "`{path}` is the worktree of a task of another store; move it away with `git \
+                 worktree move {path} PATH`"
+            )));
+        }
+        if !is_there && !is_own && branches.branch.is_some() {
+            return Err(unusable(format!(
+                "the branch `{branch}` was not made for this task; rename it with `git branch -m \
+                 {branch} NAME`"
+            )));
+        }
+        if let (false, false, Some(_), Some(remote)) =
+            (is_there, is_own, &branches.published, &self.workspace.remote)
+        {
+            return Err(unusable(format!(
+                "`{remote}` has a branch `{branch}` that was not made for this task; rename it \
+                 there, or name branches differently with the setting `worktrees.branch`"
+            )));
+        }
+        Ok(beginning::record(self.workspace).during("recording the beginning of", worktree)?)
     }
 
     fn make(&mut self, branches: &Branches) -> Result<Checkout> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{WorktreeJob, mark, rescue};
+use super::{WorktreeJob, beginning, mark, rescue};
 use crate::exec::files::AtPath;
 use crate::exec::git::{self, Git};
 use crate::exec::job::Workspace;
@@ -56,6 +56,10 @@ pub fn remove(runner: &mut dyn Runner, workspace: &Workspace) -> Result<Removed>
     };
     delete_contained_branch(&mut job.repo_git(), &workspace.branch, &safe)?;
     mark::remove_intent(workspace).during("forgetting", worktree)?;
+    // A branch that stays is still the task's own.
+    if job.repo_git().commit_of(&format!("refs/heads/{}", workspace.branch))?.is_none() {
+        beginning::forget(workspace).during("forgetting", worktree)?;
+    }
     // A lock file that stays behind is reused.
     drop(lock.release_and_remove());
     Ok(removed)

@@ -44,6 +44,8 @@ fn leak(harness: &Harness, task: &str) -> PathBuf {
         spare: names::spare_folder(&harness.home("here")),
         merges_in: Vec::new(),
         left_out: Default::default(),
+        since: banksman_core::time::Instant(1),
+        has_begun: true,
         retry: Vec::new(),
     };
     let env = BTreeMap::from([("PATH".to_owned(), programs::path())]);

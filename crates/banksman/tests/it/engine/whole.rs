@@ -73,3 +73,40 @@ fn up_brings_a_batch_home() {
     assert!(said.ends_with("stopped; no agent was running\n"), "{said}");
     assert_all_merged(&harness, &ids);
 }
+
+/// Whoever looks at something else meanwhile does not lead the work astray.
+#[test]
+fn work_goes_back_to_the_branch_that_it_began_from() {
+    let harness = Harness::new(&[]);
+    harness.git(&["branch", "--move", "trunk"]);
+    let elsewhere = "run git -C \"$YARD/repo\" checkout -q -b experiment\n\
+                     run git -C \"$YARD/repo\" branch main\n";
+    let work = harness.file("scripts/any");
+    harness.script("t1", &format!("{elsewhere}{work}"));
+    let up = harness.up();
+    let id = harness.add("part 1", &[]);
+    harness.until_over(&["here"]);
+    up.stop();
+    assert_eq!(harness.state(id), "done");
+    let has_work = |branch: &str| {
+        harness.git(&["ls-tree", "--name-only", branch]).lines().any(|file| file == "work-t1")
+    };
+    assert_eq!(["trunk", "experiment", "main"].map(has_work), [true, false, false]);
+    let shown = harness.ok(&["show", "t1"]);
+    assert!(shown.contains("merged into `trunk`"), "{shown}");
+}
+
+#[test]
+fn a_branch_of_an_earlier_store_is_left_alone() {
+    let harness = Harness::new(&[]);
+    harness.git(&["branch", "banksman/t1-part-1"]);
+    let id = harness.add("part 1", &[]);
+    let up = harness.up();
+    harness.until("it is refused", |store| {
+        let past = store.past_runs(id, 1).expect("readable");
+        let said = past.last().and_then(|run| run.detail.clone()).unwrap_or_default();
+        said.contains("`git branch -m banksman/t1-part-1 NAME`")
+    });
+    up.stop();
+    assert_eq!(harness.starts(), Vec::<String>::new());
+}

@@ -98,6 +98,8 @@ impl World {
             spare: self.spare(),
             merges_in: Vec::new(),
             left_out: Default::default(),
+            since: banksman_core::time::Instant(1),
+            has_begun: true,
             retry: Vec::new(),
         }
     }

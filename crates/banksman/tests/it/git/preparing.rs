@@ -6,6 +6,7 @@ use std::thread;
 use banksman::exec::job::Workspace;
 use banksman::exec::worktree::removal::SPARES;
 use banksman_core::receipt::PrepareFault;
+use banksman_core::time::Instant;
 
 use super::{World, read, said, write};
 
@@ -353,4 +354,46 @@ fn a_bare_repository_and_a_linked_one_serve_as_well() {
     workspace.repo = linked;
     assert!(world.prepare(&workspace).fresh);
     assert!(!world.prepare(&workspace).fresh);
+}
+
+/// Whatever is on such a branch would count as the task's work, even if its agent did nothing.
+#[test]
+fn a_branch_that_was_not_made_for_the_task_is_not_taken_for_its_own() {
+    let world = World::new();
+    let workspace = Workspace { has_begun: false, ..world.workspace("t1") };
+    world.git(&world.repo(), &["branch", "banksman/t1"]);
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Unusable);
+    assert!(fault.detail.contains("`git branch -m banksman/t1 NAME`"), "{fault}");
+    world.git(&world.repo(), &["branch", "-m", "banksman/t1", "old"]);
+    drop(world.prepare(&workspace));
+
+    // What was made for it stays its own, also without its worktree.
+    let work = world.work(&workspace.worktree, "a.txt", "x");
+    drop(world.prepare(&workspace));
+    fs::remove_dir_all(&workspace.worktree).unwrap();
+    assert_eq!(world.prepare(&workspace).head, work);
+    // A task of another store has the same id, and its home may be the same.
+    let other = Workspace { since: Instant(2), ..workspace.clone() };
+    let fault = world.try_prepare(&other).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Unusable);
+    assert!(fault.detail.contains("of a task of another store"), "{fault}");
+    fs::remove_dir_all(&workspace.worktree).unwrap();
+    let fault = world.try_prepare(&other).unwrap_err();
+    assert!(fault.detail.contains("was not made for this task"), "{fault}");
+    // A store that knows of its work needs no record in the home.
+    assert_eq!(world.prepare(&Workspace { has_begun: true, ..other }).head, work);
+}
+
+#[test]
+fn a_branch_of_others_on_the_remote_is_not_taken_either() {
+    let world = World::new();
+    let remote = world.add_remote();
+    world.git(&remote, &["branch", "banksman/t1", "main"]);
+    let workspace = world.workspace("t1");
+    let workspace = Workspace { has_begun: false, remote: Some("origin".to_owned()), ..workspace };
+    let fault = world.try_prepare(&workspace).unwrap_err();
+    assert_eq!(fault.class, PrepareFault::Unusable);
+    assert!(fault.detail.contains("`origin` has a branch `banksman/t1`"), "{fault}");
+    drop(world.prepare(&Workspace { has_begun: true, ..workspace }));
 }

@@ -73,6 +73,8 @@ impl Harness {
             merges_in: Vec::new(),
             retry: Vec::new(),
             left_out: Default::default(),
+            since: banksman_core::time::Instant(1),
+            has_begun: true,
         });
         let work = agent(&mut plan);
         work.expects = Deliverable::Change;
