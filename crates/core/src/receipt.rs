@@ -276,6 +276,9 @@ pub struct Evidence {
     pub committed: Option<String>,
     /// The commands that verify the work, in order, up to the first failure.
     pub checks: Vec<CheckResult>,
+    /// Why checks that were set did not run, although there was something to check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// Other facts for people: work on another branch, a check that changed the files it verifies.
     #[serde(default)]
     pub notes: Vec<String>,

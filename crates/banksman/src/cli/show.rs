@@ -184,7 +184,7 @@ fn proof(past: &[PastRun]) -> &'static str {
     let succeeded = |run: &&PastRun| run.outcome == Some(Outcome::Succeeded);
     match past.iter().rev().find(succeeded).and_then(|run| run.level) {
         Some(ProofLevel::Verified) => "all checks passed on the commit of the last run",
-        Some(ProofLevel::Observed) => "there are commits; no checks were set",
+        Some(ProofLevel::Observed) => "there are commits; no checks ran",
         Some(ProofLevel::Claimed) | None => "",
     }
 }

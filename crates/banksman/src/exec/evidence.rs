@@ -3,6 +3,8 @@
 //!
 //! The agent has exited when this begins. Nothing here judges the facts.
 
+mod hidden;
+mod outputs;
 mod proof;
 
 use std::collections::BTreeSet;
@@ -27,6 +29,7 @@ use super::worktree::{
     BranchPosition, PreparedWorktree, RECORD_GONE, WorktreeJob, WorktreeState, left_heads,
     move_branch_to_head, restore_branch, start_of_own_work,
 };
+pub use outputs::Outputs;
 pub use proof::{CheckProof, run_checks, run_command};
 
 /// What git calls the commits that it is merging in.
@@ -55,6 +58,7 @@ pub fn gather(
         ..Evidence::default()
     };
     evidence.notes.extend(job.repair(&record)?);
+    let hidden = hidden::hidden(&mut job, &record, &prepared.excludes)?;
     let mut git = job.git();
     let mut state = WorkState::at(&mut git, workspace, &record, &mut evidence)?;
     let others = if state.was_on_base {
@@ -93,13 +97,45 @@ pub fn gather(
     evidence.insertions = changes.insertions;
     evidence.deletions = changes.deletions;
 
-    let is_due = evidence.commits > 0 || checks.even_unchanged;
-    if is_allowed && is_due && is_whole && !checks.commands.is_empty() {
-        let proof = run_checks(job.runner, worktree, checks)?;
-        evidence.checks = proof.checks;
-        evidence.notes.extend(proof.notes);
+    run_due_checks(&mut job, checks, is_allowed, &mut evidence)?;
+    evidence.unmerged.extend(hidden);
+    if workspace.merges_in.is_empty() {
+        add_markers(&mut job.git(), &mut evidence)?;
     }
     Ok(evidence)
+}
+
+/// Runs the checks if there is something to check, unless something keeps them from proving it.
+fn run_due_checks(
+    job: &mut WorktreeJob<'_>,
+    checks: &Verification,
+    is_allowed: bool,
+    evidence: &mut Evidence,
+) -> Result<()> {
+    let is_due = evidence.commits > 0 || checks.even_unchanged;
+    if !is_due || checks.commands.is_empty() {
+        return Ok(());
+    }
+    let obstacle = match evidence.unmerged.first() {
+        _ if !is_allowed => Some("paths were changed that may not be changed".to_owned()),
+        left => left.cloned(),
+    };
+    let proof = match obstacle {
+        Some(_) => CheckProof { skipped: obstacle, ..CheckProof::default() },
+        None => run_checks(job.runner, &job.workspace.worktree, checks)?,
+    };
+    (evidence.checks, evidence.unchecked) = (proof.checks, proof.skipped);
+    Ok(())
+}
+
+/// Adds the files to which the work has added conflict markers. A run that joins branches is not
+/// asked here: it may have those of their work.
+fn add_markers(git: &mut Git<'_>, evidence: &mut Evidence) -> Result<()> {
+    let marked = git.added_markers(&evidence.base, &evidence.head)?;
+    let marked = marked.iter().map(|path| format!("conflict markers are left in {path}"));
+    let new: Vec<String> = marked.filter(|what| !evidence.unmerged.contains(what)).collect();
+    evidence.unmerged.extend(new.into_iter().take(EVIDENCE_PATHS));
+    Ok(())
 }
 
 /// The worktree's record. An agent may have replaced the worktree by another repository, whose

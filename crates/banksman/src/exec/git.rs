@@ -11,6 +11,8 @@
 
 mod changes;
 mod id;
+mod index;
+mod markers;
 mod objects;
 mod obstacles;
 mod pulls;

@@ -151,8 +151,8 @@ impl WorktreeJob<'_> {
             return Ok(None);
         }
         let last = proof.checks.into_iter().next_back();
-        let none =
-            || RunError::failed("running the checks on the merged tree", proof.notes.join("; "));
+        let why = proof.skipped.unwrap_or_default();
+        let none = || RunError::failed("running the checks on the merged tree", why);
         last.map(Some).ok_or_else(none)
     }
 

@@ -42,7 +42,10 @@ pub fn check(evidence: &Evidence, opinion: Option<&EvaluatorOpinion>) -> CheckOu
 }
 
 fn contradiction(evidence: &Evidence) -> Option<String> {
-    let missing = || step::unmet(evidence).map(|unmet| unmet.detail);
+    let missing = || {
+        let unmet = step::unmet(evidence).or_else(|| step::unchecked(evidence));
+        unmet.map(|unmet| unmet.detail)
+    };
     let failed = || evidence.checks.iter().find(|check| !check.passed()).map(work::describe_check);
     work::forbidden_paths(evidence).or_else(missing).or_else(failed)
 }
@@ -87,10 +90,11 @@ mod tests {
     #[test]
     fn facts_speak_for_themselves() {
         type Break = fn(&mut Evidence);
-        let broken: [(Break, &str); 5] = [
+        let broken: [(Break, &str); 6] = [
             (|found| found.missing = vec!["a.md".to_owned()], "missing output: a.md"),
             (|found| found.denied = vec!["keys/a".to_owned()], "denied: keys/a"),
             (|found| found.outside = vec!["b".to_owned()], "not allowed: b"),
+            (|found| found.unchecked = Some("a reason".to_owned()), "did not run: a reason"),
             (
                 |found| found.checks = vec![CheckResult { tail: String::new(), ..ran("make", 2) }],
                 "`make` exited with code 2\n(it was on another branch)",

@@ -203,7 +203,9 @@ impl<'a> RunFacts<'a> {
     /// The further requirements of a successful run.
     fn by_requirements(&self) -> Option<Finding> {
         let evidence = self.evidence?;
-        if let Some(unmet) = step::unmet(evidence) {
+        // Without the agent's word, no check was due.
+        let unchecked = || step::unchecked(evidence).filter(|_| self.is_sound_success());
+        if let Some(unmet) = step::unmet(evidence).or_else(unchecked) {
             return Some(unmet_requirement(unmet));
         }
         let finding = match step::judge_criterion(evidence, self.receipt.opinion.as_ref())? {

@@ -42,6 +42,12 @@ fn unfinished_work(evidence: &Evidence) -> Option<Unmet> {
     Some(Unmet { basis: detail.clone(), detail })
 }
 
+/// Checks that were set and prove nothing, because they did not run.
+pub(super) fn unchecked(evidence: &Evidence) -> Option<Unmet> {
+    let detail = format!("the checks did not run: {}", evidence.unchecked.as_ref()?);
+    Some(Unmet { basis: detail.clone(), detail })
+}
+
 fn missing_outputs(evidence: &Evidence) -> Option<Unmet> {
     if evidence.missing.is_empty() {
         return None;
@@ -159,6 +165,20 @@ mod tests {
         );
         let garbled = with(|_, evidence| evidence.signal = signal(false, false, Some("no JSON")));
         expect(&garbled, Outcome::VerifyFailed, "was not given (no JSON)");
+    }
+
+    #[test]
+    fn checks_that_did_not_run_prove_nothing() {
+        let why = "there are uncommitted files";
+        let receipt = with(|_, evidence| evidence.unchecked = Some(why.to_owned()));
+        expect(&receipt, Outcome::VerifyFailed, &format!("the checks did not run: {why}"));
+        // Where the agent reported no end, somebody else decides, and no check was due.
+        let open = with(|receipt, evidence| {
+            receipt.reading = Some(StreamSummary::default());
+            receipt.opinion = opinion(true);
+            evidence.unchecked = Some("the agent did not report success".to_owned());
+        });
+        expect(&open, Outcome::Succeeded, "");
     }
 
     #[test]

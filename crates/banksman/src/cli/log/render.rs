@@ -172,8 +172,10 @@ impl LogFormat {
                 fact("check", &self.check(check));
             }
             let is_change = |found: &Evidence| found.commits > 0 && found.criterion.is_none();
-            if checks.is_empty() && evidence.is_some_and(is_change) {
-                fact("check", "no checks were set");
+            if let Some(found) = evidence.filter(|found| checks.is_empty() && is_change(found)) {
+                let why = found.unchecked.as_ref();
+                let why = why.map(|why| format!("the checks did not run: {}", sanitize(why)));
+                fact("check", why.as_deref().unwrap_or("no checks were set"));
             }
             for note in evidence.map(|found| found.notes.as_slice()).unwrap_or_default() {
                 fact("note", &sanitize(note));

@@ -16,7 +16,8 @@ use crate::exec::worktree::run_shell;
 pub struct CheckProof {
     /// In order, up to the first that failed.
     pub checks: Vec<CheckResult>,
-    pub notes: Vec<String>,
+    /// Why none ran.
+    pub skipped: Option<String>,
 }
 
 impl CheckProof {
@@ -37,7 +38,7 @@ pub fn run_checks(
     let mut proof = CheckProof::default();
     let status = Git::at(runner, worktree).status()?;
     let Some(head) = status.head.as_deref().filter(|_| status.is_clean()) else {
-        proof.notes.push("the checks did not run because there are uncommitted files".to_owned());
+        proof.skipped = Some("there are uncommitted files".to_owned());
         return Ok(proof);
     };
     for command in &checks.commands {

@@ -32,17 +32,17 @@ impl Git<'_> {
         self.run_checked("reset --quiet", &args, LONG).map(drop)
     }
 
-    /// Commits from `base` to `head` whose message contains this text in a line, the latest first.
+    /// Commits that a head has and none of the others contains, whose message contains this text
+    /// in a line, the latest first.
     pub fn commits_mentioning(
         &mut self,
         text: &str,
-        base: &str,
+        others: &[&str],
         head: &str,
         at_most: u32,
     ) -> Result<Vec<String>> {
-        let range = format!("{base}..{head}");
         let (text, at_most) = (format!("--grep={text}"), format!("--max-count={at_most}"));
-        let args = [text.as_str(), &at_most, &range, "--"];
+        let args = [&[text.as_str(), &at_most, head, "--not"], others, &["--"]].concat();
         let output = self.run_checked("rev-list --fixed-strings", &args, LONG)?;
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }

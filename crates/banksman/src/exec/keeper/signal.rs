@@ -139,7 +139,8 @@ impl Keeper {
         evidence: &Evidence,
     ) -> Result<bool> {
         let mut git = Git::at(self, &workspace.worktree);
-        let marked = git.commits_mentioning(mark, &evidence.head_before, &evidence.head, 2)?;
+        let others = [evidence.head_before.as_str(), &evidence.base];
+        let marked = git.commits_mentioning(mark, &others, &evidence.head, 2)?;
         Ok(marked.iter().any(|commit| Some(commit) != evidence.committed.as_ref()))
     }
 }

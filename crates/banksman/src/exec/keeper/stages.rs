@@ -16,6 +16,7 @@ use banksman_core::receipt::{
 use banksman_core::text::start_of;
 
 use super::super::agent::{AgentRequest, AgentUsage, schema};
+use super::super::evidence::Outputs;
 use super::super::files::read_end;
 use super::super::git::Git;
 use super::super::job::{
@@ -23,7 +24,7 @@ use super::super::job::{
 };
 use super::super::merge::{find, merge};
 use super::super::worktree::{environment, rescue};
-use super::super::{evidence, files, worktree};
+use super::super::{evidence, worktree};
 use super::Keeper;
 use super::agent_turn::{AgentTurn, Logs};
 use super::folder::{ERR_FILE, OUT_FILE};
@@ -154,8 +155,7 @@ impl Keeper {
         succeeded: bool,
     ) -> JobResult<()> {
         let demanded = &work.checks;
-        // Before anything is removed or checked, while the files are as the agent left them.
-        let missing = files::missing(folder, &demanded.outputs, &demanded.files);
+        let outputs = Outputs::look(folder, demanded);
         let signal_file = self.take_signal_file(demanded, folder);
         let workspace = place.map(|(workspace, _)| workspace);
         // Whoever answers changes nothing, so that its commits never count as the task's work.
@@ -168,7 +168,10 @@ impl Keeper {
                 let message = succeeded.then_some(work.commit_message.as_str());
                 let commands = if succeeded { demanded.commands.clone() } else { Vec::new() };
                 let checks = Verification { commands, ..demanded.clone() };
-                evidence::gather(self, workspace, prepared, &checks, message)?
+                let found = evidence::gather(self, workspace, prepared, &checks, message)?;
+                let is_unchecked = !succeeded && !demanded.commands.is_empty();
+                let why = is_unchecked.then(|| "the agent did not report success".to_owned());
+                Evidence { unchecked: found.unchecked.clone().or(why), ..found }
             }
             None if demands_evidence(demanded) => Evidence::default(),
             None => return Ok(()),
@@ -185,7 +188,12 @@ impl Keeper {
             evidence.notes.push(note);
         }
         evidence.signal = signal_file.or(self.check_branch_signal(workspace, demanded, &evidence)?);
-        evidence.missing = missing;
+        evidence.missing = match workspace {
+            // What a command leaves need not differ; its exit says whether it has worked.
+            Some(_) if work.command.is_none() && evidence.commits == 0 => outputs.unchanged(),
+            Some(_) => outputs.missing_in(&mut Git::at(self, folder), folder, &evidence.head)?,
+            None => outputs.missing(),
+        };
         evidence.criterion.clone_from(&demanded.criterion);
         evidence.request = needed_permission(work, &evidence);
         if work.counts_earlier {
@@ -205,8 +213,9 @@ impl Keeper {
         let (workspace, prepared) = place.zip(prepared).ok_or_else(no_worktree)?;
         self.open_mailbox(checks, &folder)?;
         self.status_file.status.stage = Stage::Evidence;
-        let missing = files::missing(&workspace.worktree, &checks.outputs, &checks.files);
+        let outputs = Outputs::look(&folder, checks);
         let mut gathered = evidence::gather(self, workspace, &prepared, checks, message)?;
+        let missing = outputs.missing_in(&mut Git::at(self, &folder), &folder, &gathered.head)?;
         let criterion = checks.criterion.clone();
         let unmerged = self.unmerged(workspace, &prepared, &gathered)?;
         gathered.unmerged.splice(0..0, unmerged);

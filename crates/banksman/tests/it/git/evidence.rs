@@ -99,7 +99,7 @@ fn without_a_message_nothing_is_committed_and_nothing_proven() {
         gather(&mut world.runner(), &workspace, &prepared, &checks(&["true"]), None).unwrap();
     assert!(evidence.was_dirty && evidence.committed.is_none() && evidence.checks.is_empty());
     assert_eq!((evidence.head, evidence.paths), (head, vec!["a".to_owned(), "left".to_owned()]));
-    assert!(said(&evidence.notes, "did not run"), "{:?}", evidence.notes);
+    assert_eq!(evidence.unchecked.as_deref(), Some("there are uncommitted files"));
 }
 
 #[test]
@@ -509,4 +509,50 @@ fn commits_that_a_run_leaves_are_saved() {
         assert_eq!(refs.starts_with(&last), saved == 1, "{number}: {evidence:?}");
         assert_eq!(said(&evidence.notes, "refs/banksman/rescue/t1/1"), saved == 1, "{number}");
     }
+}
+
+#[test]
+fn conflict_markers_that_the_work_adds_are_found() {
+    let world = World::new();
+    let marked = "<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> other\n";
+    world.work(&world.repo(), "docs/conflicts.md", marked);
+    let workspace = world.workspace("t1");
+    let prepared = world.prepare(&workspace);
+    write(&workspace.worktree.join("docs/conflicts.md"), &format!("{marked}\nMore.\n"));
+    world.work(&workspace.worktree, "docs/title.md", "Title\n=======\n");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert!(evidence.unmerged.is_empty(), "{:?}", evidence.unmerged);
+    assert_eq!(evidence.checks.len(), 1);
+
+    write(&workspace.worktree.join("src/a.txt"), "one\n>>>>>>> other\n");
+    world.work(&workspace.worktree, "ä b.txt", marked);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert_eq!(
+        evidence.unmerged,
+        ["conflict markers are left in src/a.txt", "conflict markers are left in ä b.txt"]
+    );
+
+    world.work(&workspace.worktree, ".gitattributes", "*.txt conflict-marker-size=32\n");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert!(evidence.unmerged.is_empty(), "{:?}", evidence.unmerged);
+}
+
+/// Only what a commit shows may hide a file: checks would see it, and nobody else.
+#[test]
+fn a_file_that_was_hidden_during_the_run_is_told() {
+    let (world, workspace, prepared) = begun();
+    let exclude = world.repo().join(".git/info/exclude");
+    let before = read(&exclude);
+    write(&exclude, &format!("{before}code.txt\nscratch/\n"));
+    write(&workspace.worktree.join(".gitignore"), "ignored/\nscratch/\n");
+    write(&workspace.worktree.join("scratch/x"), "x");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert!(evidence.unmerged.is_empty() && evidence.commits == 1, "{evidence:?}");
+    write(&workspace.worktree.join("code.txt"), "GOOD");
+    let evidence = world.gather(&workspace, &prepared, &checks(&["grep -q GOOD code.txt"]));
+    assert!(said(&evidence.unmerged, "hides code.txt since the run"), "{evidence:?}");
+    // Whoever begins with that list has not hidden anything.
+    let prepared = world.prepare_again(&workspace, prepared);
+    let evidence = world.gather(&workspace, &prepared, &checks(&["true"]));
+    assert!(evidence.unmerged.is_empty(), "{evidence:?}");
 }

@@ -312,7 +312,7 @@ fn outputs_must_be_there_and_files_must_have_something_in_them() {
     };
     let receipt = harness.run(
         "r1.1",
-        "write .gitignore late.txt\nwrite tests/a.py x\nrun : > notes.md\nsuccess ok",
+        "write .gitignore build/\nwrite tests/a.py x\nrun : > notes.md\nsuccess ok",
         demanded(),
     );
     assert_eq!(evidence(&receipt).missing, ["late.txt", "notes.md (empty)"]);
@@ -321,6 +321,65 @@ fn outputs_must_be_there_and_files_must_have_something_in_them() {
     let receipt = harness.run("r1.2", script, demanded());
     assert_eq!(evidence(&receipt).missing, [""; 0]);
     expect(&receipt, Outcome::Succeeded, "ok");
+}
+
+/// The next step gets nothing of a worktree but its commits.
+#[test]
+fn an_output_counts_only_if_the_commit_has_it() {
+    let harness = Harness::new();
+    let demanded = |outputs: &[&str]| Verification {
+        outputs: outputs.iter().map(|output| (*output).to_owned()).collect(),
+        files: vec!["build/notes.md".to_owned()],
+        ..Verification::default()
+    };
+    let script = "write .gitignore build/\nwrite build/report.log x\nwrite build/notes.md x\n\
+                  run ln -s build/report.log link; mkdir docs; ln -s docs way\nwrite docs/a.md x\n\
+                  success ok";
+    let outputs = ["build/*.log", "./build/report.log", "link", "way/a.md", "way", "docs/*"];
+    let receipt = harness.run("r1.1", script, demanded(&outputs));
+    let ignored =
+        |name: &str| format!("{name} (ignored by .gitignore:1, so that the commit lacks it)");
+    let lacks = ["build/notes.md", "build/*.log", "./build/report.log", "link"].map(ignored);
+    let missing = &evidence(&receipt).missing;
+    assert_eq!(missing[0], "way", "a folder is no file");
+    assert_eq!(missing[1..4], lacks[..3]);
+    assert_eq!(missing[4..], ["link (not in the commit)"]);
+    expect(&receipt, Outcome::VerifyFailed, "build/notes.md (ignored by .gitignore:1");
+}
+
+/// Who finds the outputs of others has made none; who has made them before may leave them.
+#[test]
+fn an_agent_that_changes_nothing_has_no_outputs() {
+    let harness = Harness::new();
+    let demanded =
+        || Verification { outputs: vec!["README.md".to_owned()], ..Verification::default() };
+    let mut plan = harness.plan("r1.1", "success ok", demanded());
+    agent(&mut plan).expects = Deliverable::Anything;
+    let receipt = harness.world.run(&plan);
+    assert_eq!(evidence(&receipt).missing, ["README.md (as it was before the run)"]);
+    let asked = RunExpectation { expects: Deliverable::Anything, schema_given: false };
+    assert_eq!(failure::classify(&receipt, &asked).outcome, Outcome::VerifyFailed);
+    let receipt = harness.run("r1.2", "write README.md new\nsuccess ok", demanded());
+    expect(&receipt, Outcome::Succeeded, "ok");
+    let mut plan = harness.plan("r1.3", "success ok", demanded());
+    agent(&mut plan).expects = Deliverable::Anything;
+    let receipt = harness.world.run(&plan);
+    assert_eq!(evidence(&receipt).missing, [""; 0]);
+}
+
+/// A commit of others that the agent takes in does not speak for its step.
+#[test]
+fn a_mark_in_the_commit_of_others_does_not_count() {
+    let harness = Harness::new();
+    let repo = harness.repo().display().to_string();
+    let script = format!(
+        "run cd '{repo}' && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m '[GATE:XG-1-2]'\n\
+         run git merge -q --ff-only main\nwrite a.txt x\ncommit mine\nsuccess ok"
+    );
+    let mark = Signal::GitCommit { mark: "[GATE:XG-1-2]".to_owned() };
+    let receipt = harness.run("r1.1", &script, signalled(mark));
+    assert!(!seen(&receipt).found, "{receipt:?}");
+    assert_eq!(evidence(&receipt).commits, 1);
 }
 
 /// A signal may be among the outputs, and a step without a repository may have both.

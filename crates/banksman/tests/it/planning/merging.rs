@@ -104,7 +104,7 @@ fn whoever_says_merge_has_it_merged() {
     let head = main(&desk);
     let shown = desk.harness.ok(&["show", "t1"]);
     assert!(shown.contains(&format!("into `main` at {}\n", &head[..7])), "{shown}");
-    assert!(shown.contains("there are commits; no checks were set"), "{shown}");
+    assert!(shown.contains("there are commits; no checks ran"), "{shown}");
     let why = desk.harness.ok(&["why", "t1"]);
     assert!(why.contains("nothing: done is an end; the work is in `main`"), "{why}");
     let again = refusal(&desk, &["decisions", "merge", "t1"]);
