@@ -167,7 +167,8 @@ impl<'a> WorktreeJob<'a> {
 
     pub(in crate::exec) fn excludes(&self) -> Result<Vec<u8>> {
         let path = self.exclude_file();
-        Ok(if_exists(fs::read(&path)).during("reading", &path)?.unwrap_or_default())
+        let list = if_exists(fs::read(&path)).during("reading", &path)?;
+        Ok(list.unwrap_or_default())
     }
 
     /// git in the worktree.

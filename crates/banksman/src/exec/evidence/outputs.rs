@@ -43,7 +43,7 @@ impl Outputs {
     /// between steps change nothing.
     pub fn unchanged(self) -> Vec<String> {
         let Self { mut missing, found } = self;
-        let old = found.iter().filter(|(_, paths)| !paths.iter().any(is_message));
+        let old = found.iter().filter(|(_, paths)| !paths.iter().any(|path| is_message(path)));
         missing.extend(old.map(|(pattern, _)| format!("{pattern} (as it was before the run)")));
         missing
     }
@@ -52,7 +52,7 @@ impl Outputs {
     pub fn missing_in(self, git: &mut Git<'_>, folder: &Path, head: &str) -> Result<Vec<String>> {
         let Self { mut missing, found } = self;
         for (pattern, paths) in found {
-            if paths.iter().any(is_message) || is_any_in(git, folder, head, &paths)? {
+            if paths.iter().any(|path| is_message(path)) || is_any_in(git, folder, head, &paths)? {
                 continue;
             }
             let first = plain(paths.first().map_or(Path::new(""), PathBuf::as_path));
@@ -66,7 +66,7 @@ impl Outputs {
     }
 }
 
-fn is_message(path: &PathBuf) -> bool {
+fn is_message(path: &Path) -> bool {
     MAILBOX.iter().any(|folder| path.starts_with(folder))
 }
 
