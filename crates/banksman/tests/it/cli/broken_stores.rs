@@ -79,7 +79,7 @@ fn a_newer_store_is_not_touched() {
     assert_snapshot!(sandbox.run(&["add", "A"]), @"
     exit 4
     -- stderr
-    error: the store has schema version 99, and this program knows versions up to 9 (BM-E024)
+    error: the store has schema version 99, and this program knows versions up to 10 (BM-E024)
     hint: the store was used by a newer banksman; upgrade this one
     ");
     store.pragma_update(None, "user_version", version).unwrap();

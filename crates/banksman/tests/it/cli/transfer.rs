@@ -128,7 +128,7 @@ fn nobody_adds_a_task_of_the_engine() {
     assert_snapshot!(sandbox.feed(&["import"], format!("{line}\n").as_bytes()), @"
     exit 1
     -- stderr
-    error: line 1: workflow: is missing, and every workflow is created with it; spec: is missing, and every workflow is created with it; merges: is missing, and every workflow is created with it (BM-E010)
+    error: line 1: workflow: is missing, and every workflow is created with it; spec: is missing, and every workflow is created with it (BM-E010)
     hint: fix the line and import the file again; imported tasks are not added twice
     ");
     assert_eq!(sandbox.ok(&["list", "-q"]), "", "nothing was created");
