@@ -115,3 +115,44 @@ fn the_readme_names_every_command() {
     }
     assert_eq!(named, commands);
 }
+
+/// The guides of the documentation, by name.
+fn guides() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages = entries.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let text = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    pages
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), text(&path)))
+        .collect()
+}
+
+/// The blocks of a page in a language, without the others.
+fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let begin = format!("```{language}\n");
+    let rest = page.split(begin.as_str()).skip(1);
+    rest.map(|rest| rest.split("```").next().unwrap_or_default()).collect()
+}
+
+/// Settings and policies that a guide shows can be used as they are.
+#[test]
+fn every_example_of_a_guide_is_accepted() {
+    let mut tried = 0;
+    for (name, page) in guides() {
+        for block in blocks(&page, "toml") {
+            let sandbox = Sandbox::new();
+            sandbox.file(".banksman/config.toml", block);
+            let ran = sandbox.run(&["config", "list"]);
+            assert_eq!(ran.code, Some(0), "{name}: {ran}\n{block}");
+            tried += 1;
+        }
+        for block in blocks(&page, "yaml").into_iter().filter(|text| text.starts_with("extends:")) {
+            let sandbox = Sandbox::new();
+            sandbox.file(".banksman/policy.yaml", block);
+            let ran = sandbox.run(&["policy", "lint"]);
+            assert_eq!(ran.code, Some(0), "{name}: {ran}\n{block}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 8, "{tried}");
+}
