@@ -44,8 +44,8 @@ pub(super) struct LeaseRenewal {
     expires: Moment,
     next: Moment,
     tried_at: Moment,
-    /// When it was looked at last: a gap shows that the keeper was stopped, or the machine.
-    seen_at: Moment,
+    /// When it had to be looked at: later shows that the keeper was stopped, or the machine.
+    looks_by: Moment,
     is_unconfirmed: bool,
     /// The renewing child and its output.
     renewal: Option<(Child, OutputTails)>,
@@ -75,7 +75,7 @@ impl LeaseRenewal {
             expires: if is_unconfirmed { now + reserve + ttl / 3 } else { now + left },
             next: if is_unconfirmed { now } else { now + left / 3 },
             tried_at: now,
-            seen_at: now,
+            looks_by: now,
             is_unconfirmed,
             renewal: None,
             state: LeaseState::Valid,
@@ -106,8 +106,7 @@ impl LeaseRenewal {
 
     /// Does whatever is due. Calls `progressed` only when a renewal starts.
     pub(super) fn renew_if_due(&mut self, now: Moment, progressed: &mut dyn FnMut() -> bool) {
-        let was_stopped = now.saturating_duration_since(self.seen_at) >= self.retry_interval();
-        self.seen_at = now;
+        let was_stopped = now.saturating_duration_since(self.looks_by) >= self.retry_interval();
         if self.state != LeaseState::Valid {
             return;
         }
@@ -125,6 +124,7 @@ impl LeaseRenewal {
                 self.state = LeaseState::Expiring;
             }
         }
+        self.looks_by = self.due_at();
     }
 
     /// The lease ran out while the keeper could not renew it. If everything stood still, nobody has

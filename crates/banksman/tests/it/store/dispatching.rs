@@ -55,7 +55,7 @@ fn painting(title: &str, areas: &[&str]) -> Add {
 purpose: task
 initial: queued
 roles: [worker]
-fields: { target_area: { type: text, by: anyone }, touches: { type: list, by: anyone }, allowed_paths: { type: list, by: anyone } }
+fields: { target_area: { type: text, by: anyone }, touches: { type: texts, by: anyone }, allowed_paths: { type: texts, by: anyone } }
 states:
   queued: { kind: queued }
   painting:
