@@ -27,7 +27,7 @@ use crate::api::prompt::{Cut, RenderedPrompt};
 use crate::api::run::{EndedJob, StartedJob, TurnDocument, names};
 use crate::clock;
 use crate::config::home::{Home, OWNER};
-use crate::config::{self, Config, EnvVars, Environment, Flags, PolicyFile};
+use crate::config::{self, Config, ConfigError, EnvVars, Environment, Flags, PolicyFile};
 use crate::engine::wake::{WakeError, WakeReason, Waker};
 use crate::engine::{
     Engine, EngineConfig, EngineError, PreviewRequest, Project, Projects, PromptPreview, TurnReport,
@@ -138,7 +138,9 @@ impl From<EngineError> for Failure {
             EngineError::Store(error) => error.into(),
             EngineError::Site(error) => Self::Ops(error.into()),
             EngineError::Mailbox(_) => ErrorReport::new(Code::File, Hint::CheckHome, &error).into(),
-            EngineError::Project { .. } | EngineError::BuiltIn { .. } => {
+            EngineError::Project { .. }
+            | EngineError::Unread { .. }
+            | EngineError::BuiltIn { .. } => {
                 let hint = Hint::from("fix its .banksman/config.toml");
                 ErrorReport::new(Code::Settings, hint, &error).into()
             }
@@ -169,8 +171,12 @@ impl ProjectsOnDisk {
             return Ok(None);
         }
         let config = config::resolve(&Flags::new(), &self.environment, &path).map_err(|error| {
-            let message = Failure::from(error).problem().one_line();
-            EngineError::Project { project: name.to_owned(), message }
+            let is_unread = matches!(error, ConfigError::Read { .. });
+            let (project, message) = (name.to_owned(), Failure::from(error).problem().one_line());
+            match is_unread {
+                true => EngineError::Unread { project, message },
+                false => EngineError::Project { project, message },
+            }
         })?;
         let mut agents = config.agents;
         let mut policies = self.policies.borrow_mut();

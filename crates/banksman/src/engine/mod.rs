@@ -153,6 +153,9 @@ pub enum EngineError {
     Mailbox(#[from] MailboxError),
     #[error("the settings of project {project} cannot be used: {message}")]
     Project { project: String, message: String },
+    /// They may be readable again later.
+    #[error("the settings of project {project} cannot be read: {message}")]
+    Unread { project: String, message: String },
     #[error(
         "the built-in lifecycle for the purpose `{purpose}` cannot be used with these settings"
     )]
@@ -181,6 +184,7 @@ impl EngineError {
             | Self::Site(_)
             | Self::Mailbox(_)
             | Self::Project { .. }
+            | Self::Unread { .. }
             | Self::BuiltIn { .. } => None,
         }
     }

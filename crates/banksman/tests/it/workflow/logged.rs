@@ -37,7 +37,7 @@ impl Projects for Lost<'_> {
         self.finds_left.set(left.wrapping_sub(1));
         if left == 0 {
             let message = "its disk is away for a moment".to_owned();
-            return Err(EngineError::Project { project: name.to_owned(), message });
+            return Err(EngineError::Unread { project: name.to_owned(), message });
         }
         let path = self.bench.harness.path("repo");
         let (base, remote) = ("main".to_owned(), repo::remote(&path));
