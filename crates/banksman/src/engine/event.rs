@@ -5,7 +5,7 @@ use banksman_core::ids::TaskId;
 use banksman_core::lifecycle::Outcome;
 use banksman_core::lifecycle::contract::{Field, Trigger};
 use banksman_core::lifecycle::expr::{Fields, Value};
-use banksman_core::machine::{ActivityReport, Actor, Event, TransitionRequest, WaitStatus, waits};
+use banksman_core::machine::{ActivityReport, Event, TransitionRequest, WaitStatus, waits};
 use banksman_core::time::Instant;
 
 use super::Result;
@@ -35,14 +35,7 @@ pub(super) fn by_name(
     trigger: &str,
     fields: impl IntoIterator<Item = (String, Value)>,
 ) -> TransitionRequest {
-    TransitionRequest {
-        actor: Actor::system(),
-        to: None,
-        trigger: Some(trigger.to_owned()),
-        fields: fields.into_iter().collect(),
-        epoch: None,
-        version: None,
-    }
+    TransitionRequest::of_system(trigger, fields.into_iter().collect())
 }
 
 /// Asks for a transition, and returns whether the task took it.

@@ -366,14 +366,8 @@ fn ask_about(
     let question = waiting.lifecycle.budget_question(waiting.task.state);
     let Some((trigger, field)) = question.filter(|_| !is_led) else { return Ok(waiting) };
     let words = format!("It needs {}, which ended in {state}. Going on means without it", ended.id);
-    let ask = TransitionRequest {
-        actor: Actor::system(),
-        to: None,
-        trigger: Some(trigger.to_owned()),
-        fields: Fields::from_iter([(field.to_owned(), words.into())]),
-        epoch: None,
-        version: None,
-    };
+    let fields = Fields::from_iter([(field.to_owned(), words.into())]);
+    let ask = TransitionRequest::of_system(trigger, fields);
     let asked = match apply_to(tx, waiting.clone(), &Event::Asked(ask), None, now) {
         // Its guards forbid it; the check names it.
         Err(StoreError::Rejected(_)) => return Ok(waiting),

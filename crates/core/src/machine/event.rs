@@ -89,6 +89,14 @@ pub struct TransitionRequest {
     pub version: Option<i64>,
 }
 
+impl TransitionRequest {
+    /// The system asks for a trigger that the lifecycle names.
+    pub fn of_system(trigger: &str, fields: Fields) -> Self {
+        let (actor, trigger) = (Actor::system(), Some(trigger.to_owned()));
+        Self { actor, to: None, trigger, fields, epoch: None, version: None }
+    }
+}
+
 /// A worker claims the task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
